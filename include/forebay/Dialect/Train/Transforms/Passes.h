@@ -1,0 +1,17 @@
+//===- Passes.h - train passes ----------------------------------*- C++ -*-===//
+
+#ifndef FOREBAY_DIALECT_TRAIN_TRANSFORMS_PASSES_H
+#define FOREBAY_DIALECT_TRAIN_TRANSFORMS_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace forebay {
+
+#define GEN_PASS_DECL
+#include "forebay/Dialect/Train/Transforms/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "forebay/Dialect/Train/Transforms/Passes.h.inc"
+
+} // namespace forebay
+
+#endif // FOREBAY_DIALECT_TRAIN_TRANSFORMS_PASSES_H

@@ -1,0 +1,19 @@
+# lit configuration: tests are .mlir and .test files with RUN lines.
+import os
+
+import lit.formats
+from lit.llvm import llvm_config
+
+config.name = "Forebay"
+config.test_format = lit.formats.ShTest(not llvm_config.use_lit_shell)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs", "unit", "CMakeLists.txt"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = config.forebay_test_dir
+
+llvm_config.use_default_substitutions()
+llvm_config.with_environment("PATH", config.forebay_bin_dir, append_path=True)
+llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
+config.substitutions.append(("%inputs", os.path.join(config.test_source_root, "Inputs")))
+config.substitutions.append(("%forebay_lib_dir", config.forebay_lib_dir))
+config.substitutions.append(("%source_root", os.path.dirname(config.test_source_root)))
