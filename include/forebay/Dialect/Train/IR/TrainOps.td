@@ -268,28 +268,13 @@ def Train_AccumulateOp : Train_Op<"accumulate", [Pure]> {
   let assemblyFormat = "$accumulator `,` $grad attr-dict `:` functional-type(operands, results)";
 }
 
-def Train_GlobalNormOp : Train_Op<"global_norm", [Pure]> {
-  let summary = "L2 norm of all gradients, and the verdict of the step";
-  let description = [{
-    Gradients in initializer order, as summed over the micro-steps (`scale` = 1/K is applied to them first). Fixed tree: blocks of 1024
-    elements of each gradient (16 interleaved fp32 lanes, combined pairwise), blocks of a gradient then gradients in order in fp64,
-    square root in fp64, rounded to fp32: independent of buckets, placement and threads.
-
-    `verdict` is a vector of 4 f32: [norm, coefficient, finite (1 or 0), index of the first gradient that is not finite or -1].
-    coefficient = min(1, clip / norm), exactly 1 when norm <= clip or without `clip`; no epsilon (design: a step).
-  }];
-  let arguments = (ins Variadic<Train_FloatTensor>:$grads, OptionalAttr<F64Attr>:$clip,
-                   DefaultValuedAttr<I64Attr, "1">:$accumulate);
-  let results = (outs RankedTensorOf<[F32]>:$verdict);
-  let assemblyFormat = "$grads attr-dict `:` functional-type(operands, results)";
-}
-
 def Train_NormPartialsOp : Train_Op<"norm_partials", [Pure]> {
   let summary = "Sums of squares of fixed blocks of a gradient";
   let description = [{
-    First level of `global_norm`'s tree: element b is the sum of squares of elements [1024 b, 1024 (b + 1)) of
-    `grad / accumulate` in row-major order, so the result has ceil(size / 1024) elements. A parameter that is split over buckets is
-    split at multiples of 1024 elements.
+    First level of the tree of the global norm: element b is the sum of squares of elements [1024 b, 1024 (b + 1)) of
+    `grad / accumulate` in row-major order (16 interleaved fp32 lanes, combined pairwise), so the result has ceil(size / 1024)
+    elements. Independent of buckets, placement and threads. A parameter that is split over buckets is split at multiples of 1024
+    elements.
   }];
   let arguments = (ins Train_FloatTensor:$grad, DefaultValuedAttr<I64Attr, "1">:$accumulate);
   let results = (outs RankedTensorOf<[F32]>:$result);
@@ -297,8 +282,14 @@ def Train_NormPartialsOp : Train_Op<"norm_partials", [Pure]> {
 }
 
 def Train_VerdictOp : Train_Op<"verdict", [Pure]> {
-  let summary = "Second level of global_norm: partial sums to norm, coefficient, finiteness";
-  let description = [{ Operands: the partials of each gradient, in initializer order. Result as `global_norm`'s. }];
+  let summary = "Global norm, clip coefficient and finiteness of a step";
+  let description = [{
+    Operands: the partials of each gradient, gradients in initializer order. Second level of the tree: partials of a gradient, then
+    gradients, both in order, in fp64; square root in fp64, rounded to fp32.
+
+    Result: 4 f32: [norm, coefficient, finite (1 or 0), index of the first gradient that is not finite or -1].
+    coefficient = min(1, clip / norm), exactly 1 when norm <= clip or without `clip`; nothing is added to the norm.
+  }];
   let arguments = (ins Variadic<RankedTensorOf<[F32]>>:$partials, OptionalAttr<F64Attr>:$clip);
   let results = (outs RankedTensorOf<[F32]>:$verdict);
   let assemblyFormat = "$partials attr-dict `:` functional-type(operands, results)";
@@ -308,7 +299,8 @@ def Train_ScalarsOp : Train_Op<"scalars", []> {
   let summary = "Per-step scalars of a parameter group";
   let description = [{
     Evaluates `@optimizer`'s scalar function at the step number t that this step has if it is applied, the scheduled learning
-    rate times `lr_scale`, and the hyper-parameters of the group (defaults overridden by `hyper`). Result: one f32 for each
+    rate times `lr_scale`, and the hyper-parameters of the group: the optimizer's defaults, overridden by the entries of `hyper`
+    (f64 or bool; its entry `lr_scale`, default 1, is not a hyper-parameter). Groups are numbered from 0. Result: one f32 for each
     result of the scalar function. Side effect: reads the runtime's schedule, so it is never hoisted or merged.
   }];
   let arguments = (ins FlatSymbolRefAttr:$optimizer, DictionaryAttr:$hyper, I64Attr:$group);
