@@ -1,8 +1,17 @@
-//===- Program.cpp - Names of the program format --------------------------===//
+//===- Program.cpp - The program as bytes and in step.so ------------------===//
 
-#include "forebay/program.h"
+#include "ProgramArchive.h"
+
+// Header only: the runtime has no library to find beside it.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
 
 using namespace forebay;
+using namespace forebay::archive;
 
 unsigned forebay::byteSize(DType type) {
   switch (type) {
@@ -33,4 +42,145 @@ const char *forebay::name(Role role) {
   static const char *const names[] = {"input",  "parameter", "weight copy", "buffer",     "moment",  "accumulator", "output",
                                       "loss",   "gradient",  "activation",  "control", "staging", "workspace"};
   return names[static_cast<unsigned>(role)];
+}
+
+//===----------------------------------------------------------------------===//
+// Bytes
+//===----------------------------------------------------------------------===//
+
+// magic, ABI, length of the content, content, XXH3-64 of everything before it.
+static constexpr std::string_view kMagic("FOREBAY\0", 8);
+static constexpr size_t kHeader = 8 + 4 + 8, kTrailer = 8;
+
+std::string forebay::serialize(const Program &program) {
+  Writer content;
+  visit(content, const_cast<Program &>(program)); // a Writer changes nothing
+  std::string out(kMagic);
+  putNumber(out, program.abi);
+  putNumber(out, static_cast<uint64_t>(content.bytes.size()));
+  out += content.bytes;
+  putNumber(out, static_cast<uint64_t>(XXH3_64bits(out.data(), out.size())));
+  return out;
+}
+
+bool forebay::deserialize(std::string_view bytes, Program &program, std::string &error) {
+  auto fail = [&](std::string why) {
+    error = std::move(why);
+    return false;
+  };
+  if (bytes.size() < kHeader + kTrailer)
+    return fail("the program is cut: " + std::to_string(bytes.size()) + " bytes");
+  if (bytes.substr(0, kMagic.size()) != kMagic)
+    return fail("not a Forebay program");
+  auto abi = getNumber<uint32_t>(bytes.data() + 8);
+  if (abi != kProgramAbi)
+    return fail("the program has version " + std::to_string(abi) + ", this runtime reads version " +
+                std::to_string(kProgramAbi));
+  auto length = getNumber<uint64_t>(bytes.data() + 12);
+  if (length != bytes.size() - kHeader - kTrailer)
+    return fail("the program is cut: its header says " + std::to_string(length) + " bytes of content, there are " +
+                std::to_string(bytes.size() - kHeader - kTrailer));
+  size_t hashed = bytes.size() - kTrailer;
+  if (getNumber<uint64_t>(bytes.data() + hashed) != XXH3_64bits(bytes.data(), hashed))
+    return fail("the program is damaged: its checksum does not match");
+  Program result;
+  Reader reader(bytes.substr(kHeader, length));
+  visit(reader, result);
+  if (!reader.error.empty())
+    return fail("the program is damaged: " + reader.error);
+  if (!reader.rest.empty())
+    return fail("the program is damaged: " + std::to_string(reader.rest.size()) + " bytes too many");
+  if (result.abi != abi)
+    return fail("the program is damaged: its two version numbers differ");
+  program = std::move(result);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// The ELF section
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// What we need of an ELF64 little-endian file. Every access is checked against the file's size.
+class ElfFile {
+public:
+  explicit ElfFile(std::string_view bytes) : bytes(bytes) {}
+
+  /// Finds section `name`. On error says why: not ELF, cut, or no such section.
+  bool section(std::string_view name, std::string_view &content, std::string &error) const {
+    if (bytes.size() < 64 || bytes.substr(0, 4) != "\x7f"
+                                                   "ELF")
+      return error = "not an ELF shared object", false;
+    if (bytes[4] != 2 || bytes[5] != 1)
+      return error = "not a 64-bit little-endian ELF file", false;
+    uint64_t table = at<uint64_t>(40), count = at<uint16_t>(60), names = at<uint16_t>(62);
+    if (at<uint16_t>(58) != kEntry || count == 0 || !inside(table, count * kEntry))
+      return error = "the file is cut: its section table lies outside", false;
+    if (names >= count || type(table, names) == kNoBits || !segmentsInside())
+      return error = "the file is cut or damaged", false;
+    for (uint64_t i = 0; i < count; ++i)
+      if (type(table, i) != kNoBits && !inside(offset(table, i), size(table, i)))
+        return error = "the file is cut: a section lies outside", false;
+    std::string_view strings = bytes.substr(offset(table, names), size(table, names));
+    for (uint64_t i = 0; i < count; ++i) {
+      uint32_t nameOffset = at<uint32_t>(table + i * kEntry);
+      if (type(table, i) == kNoBits || nameOffset >= strings.size())
+        continue;
+      std::string_view rest = strings.substr(nameOffset);
+      if (rest.substr(0, rest.find('\0')) != name)
+        continue;
+      content = bytes.substr(offset(table, i), size(table, i));
+      return true;
+    }
+    return error = "no Forebay program in it (section " + std::string(name) + ")", false;
+  }
+
+private:
+  static constexpr uint64_t kEntry = 64;
+  static constexpr uint32_t kNoBits = 8;
+
+  template <typename T> T at(uint64_t offset) const { return getNumber<T>(bytes.data() + offset); }
+  bool inside(uint64_t offset, uint64_t size) const { return offset <= bytes.size() && size <= bytes.size() - offset; }
+  uint32_t type(uint64_t table, uint64_t i) const { return at<uint32_t>(table + i * kEntry + 4); }
+  uint64_t offset(uint64_t table, uint64_t i) const { return at<uint64_t>(table + i * kEntry + 24); }
+  uint64_t size(uint64_t table, uint64_t i) const { return at<uint64_t>(table + i * kEntry + 32); }
+
+  bool segmentsInside() const {
+    uint64_t table = at<uint64_t>(32), size = at<uint16_t>(54), count = at<uint16_t>(56);
+    if (count == 0)
+      return true;
+    if (size != 56 || !inside(table, count * size))
+      return false;
+    for (uint64_t i = 0; i < count; ++i)
+      if (!inside(at<uint64_t>(table + i * size + 8), at<uint64_t>(table + i * size + 32)))
+        return false;
+    return true;
+  }
+
+  std::string_view bytes;
+};
+
+} // namespace
+
+/// Whole file, or false with the reason.
+static bool readFile(const std::string &path, std::string &bytes, std::string &error) {
+  std::unique_ptr<FILE, int (*)(FILE *)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file)
+    return error = std::strerror(errno), false;
+  char buffer[1 << 16];
+  size_t got;
+  while ((got = std::fread(buffer, 1, sizeof buffer, file.get())) > 0)
+    bytes.append(buffer, got);
+  if (std::ferror(file.get())) // also a folder: fopen succeeds, reading does not
+    return error = std::strerror(errno), false;
+  return true;
+}
+
+bool forebay::readProgramFile(const std::string &path, Program &program, std::string &error) {
+  std::string bytes;
+  if (!readFile(path, bytes, error))
+    return false;
+  std::string_view content;
+  return ElfFile(bytes).section(kProgramSection, content, error) && deserialize(content, program, error);
 }

@@ -85,12 +85,15 @@ enum class CommandKind : uint8_t {
   Dispatch,  ///< run `kernel` over its tiles; operands as in kernel_abi.h
   Copy,      ///< operands in pairs: source, destination, of equal size
   Feed,      ///< write the next row of input `index` (into Program::tensors) to operand 0
-  Scalars,   ///< evaluate the scalar function for group `index` into operand 0
-  Verdict,   ///< after operand 0 (verdict, 4 f32) is final: the runtime reads it, decides applied or not, advances t
-  Report,    ///< read operand 0 (loss of this micro-step) into the metrics; other outputs by index
+  Scalars,   ///< evaluate the scalar function for group `index` into operand 0, for step t + 1 (they precede the Verdict command)
+  Verdict,   ///< after operand 0 (verdict, 4 f32) is final: the runtime reads it, decides applied or not, advances t if applied
+  Report,    ///< read operand 0 (loss of this micro-step) into the metrics; other outputs by `index` (into Program::tensors)
 };
 
-/// When a command runs; otherwise it is skipped and signals at once.
+/// When a command runs; otherwise it is skipped. A skipped command does not wait: it signals as soon as its queue reaches it.
+/// The exception is Apply at a last micro-step: it waits first (the Verdict command is ordered before it), then is
+/// run or skipped. Scalars, Verdict and Apply commands are ordered among each other as if Scalars and Apply read, and Verdict
+/// wrote, one variable.
 enum class Predicate : uint8_t {
   Always,
   FirstMicro,   ///< first micro-step of a step
@@ -192,7 +195,7 @@ struct Program {
 /// Little-endian bytes with a header (magic, version, length) and a trailing XXH3-64 of the content.
 std::string serialize(const Program &program);
 
-/// Reads what `serialize` wrote. On error returns false and says why in one line; never reads out of bounds.
+/// Reads what `serialize` wrote; indices are checked by verifyProgram (include/forebay/Planning/RaceVerifier.h). On error returns false and says why in one line; never reads out of bounds.
 bool deserialize(std::string_view bytes, Program &program, std::string &error);
 
 /// Name of the ELF section of step.so that holds the serialized program.
