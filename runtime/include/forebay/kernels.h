@@ -1,0 +1,42 @@
+//===- kernels.h - The built-in kernels of this CPU -------------*- C++ -*-===//
+///
+/// \file
+/// Kernels are compiled once per instruction set; the lookup chooses for the CPU that runs. The bits do not
+/// depend on the choice (matrix products excepted: OpenBLAS chooses its own kernel, see `blasKernel`).
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef FOREBAY_KERNELS_H
+#define FOREBAY_KERNELS_H
+
+#include "forebay/kernel_abi.h"
+
+#include <string_view>
+#include <vector>
+
+namespace forebay::kernels {
+
+struct KernelEntry {
+  const char *name;
+  fb_kernel_fn function;
+};
+
+/// Built-in kernel by its name in builtin_kernels.h, or null.
+const KernelEntry *lookupBuiltin(std::string_view name);
+
+/// Instruction set of the kernels that `lookupBuiltin` returns: "x86-64", "x86-64-v3", "x86-64-v4", "aarch64".
+const char *instructionSet();
+
+/// Instruction sets that were compiled in and that this CPU runs, the chosen one last; and their kernels (for tests).
+std::vector<const char *> runnableInstructionSets();
+const KernelEntry *lookupBuiltin(std::string_view name, std::string_view instructionSet);
+
+/// OpenBLAS's kernel, e.g. "Zen": matrix products have its bits.
+const char *blasKernel();
+
+/// Makes OpenBLAS single-threaded and lets it allocate what it allocates once per thread. Called once by each worker before the first
+/// kernel, so that nothing is allocated during a step.
+void warmUpBlas();
+
+} // namespace forebay::kernels
+#endif
