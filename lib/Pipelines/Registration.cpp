@@ -4,6 +4,7 @@
 #include "forebay/Dialect/Offload/IR/Offload.h"
 #include "forebay/Dialect/Offload/Transforms/Passes.h"
 #include "forebay/Dialect/Train/IR/Train.h"
+#include "forebay/Dialect/Train/Transforms/GradientModels.h"
 #include "forebay/Dialect/Train/Transforms/Passes.h"
 #include "forebay/Pipelines/Pipelines.h"
 
@@ -13,6 +14,7 @@ void forebay::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<train::TrainDialect, offload::OffloadDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect,
                   mlir::linalg::LinalgDialect, mlir::math::MathDialect, mlir::tensor::TensorDialect,
                   mlir::DLTIDialect>();
+  train::registerGradientModels(registry);
 }
 
 void forebay::registerAllPasses() {

@@ -35,6 +35,7 @@ inline constexpr llvm::StringLiteral kNameAttr = "train.name";
 inline constexpr llvm::StringLiteral kRoleAttr = "train.role";
 inline constexpr llvm::StringLiteral kSourceAttr = "train.source";
 inline constexpr llvm::StringLiteral kTrainableAttr = "train.trainable";
+inline constexpr llvm::StringLiteral kNoGradientAttr = "train.no_gradient";
 inline constexpr llvm::StringLiteral kHyperAttr = "train.hyper";
 inline constexpr llvm::StringLiteral kDonateAttr = "train.donate";
 inline constexpr llvm::StringLiteral kRangeAttr = "train.range";

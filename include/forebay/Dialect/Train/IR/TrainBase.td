@@ -24,6 +24,7 @@ def Train_Dialect : Dialect {
     | `train.role` | every argument and result | `#train.role<...>` |
     | `train.source` | parameters, buffers | `#train.source<...>`: where the initial bytes are; absent: no bytes known |
     | `train.trainable` | parameters | unit; absent on frozen parameters |
+    | `train.no_gradient` | parameters | unit; was trainable, but no differentiable path joins it to the loss: it is never touched |
     | `train.hyper` | trainable parameters | dictionary of `f64`/`bool`: values of its group, only those that differ from the defaults |
     | `train.donate` | state arguments | index of the function result that replaces the argument after a step |
     | `train.range` | integer inputs | `[lo, hi)` that values must keep, with an optional `ignore` value |
