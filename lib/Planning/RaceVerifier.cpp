@@ -1,0 +1,448 @@
+//===- RaceVerifier.cpp - Is a command table safe to run? -----------------===//
+//
+// Vector clocks over the queues, swept through a few unrolled micro-steps in program order. For every byte the last write and the
+// reads since are remembered; a new access must be ordered after those it conflicts with.
+//
+//===----------------------------------------------------------------------===//
+
+#include "forebay/Planning/RaceVerifier.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+using namespace forebay;
+
+namespace {
+
+std::string quoted(const std::string &text) { return "'" + text + "'"; }
+
+//===----------------------------------------------------------------------===//
+// Structure
+//===----------------------------------------------------------------------===//
+
+class StructureCheck {
+public:
+  StructureCheck(const Program &program, std::string &error) : program(program), error(error) {}
+
+  bool run() {
+    if (program.accumulate < 1)
+      return fail("accumulate is 0");
+    if (program.queues.empty() || program.spaces.empty())
+      return fail("no queue or no memory space");
+    for (const Space &space : program.spaces)
+      if (space.arenaBytes > space.capacity)
+        return fail("the arena of " + space.name + " is larger than its capacity");
+    for (const Tensor &tensor : program.tensors)
+      if (!check(tensor))
+        return false;
+    for (const Value &value : program.values) {
+      if (!inside(value.space, value.offset, value.bytes))
+        return fail("value " + quoted(value.label) + " lies outside its arena");
+      if (!program.step.empty() && (value.first > value.last || value.last >= program.step.size()))
+        return fail("value " + quoted(value.label) + " lives outside the step");
+    }
+    for (const Group &group : program.groups)
+      if (group.values.size() != program.hyper.size() || group.fixed.size() != program.hyper.size())
+        return fail("a parameter group has not one value for each hyper-parameter");
+    return checkList(program.step, "command ") && checkList(program.flush, "flush command ");
+  }
+
+private:
+  bool fail(std::string why) { return error = std::move(why), false; }
+
+  bool inside(uint32_t space, uint64_t offset, uint64_t bytes) const {
+    return space < program.spaces.size() && offset <= program.spaces[space].arenaBytes &&
+           bytes <= program.spaces[space].arenaBytes - offset;
+  }
+
+  bool check(const Tensor &tensor) {
+    std::string where = "tensor " + quoted(tensor.name);
+    if (!inside(tensor.space, tensor.offset, tensor.bytes))
+      return fail(where + " lies outside its arena");
+    uint64_t bytes = byteSize(tensor.type);
+    for (int64_t size : tensor.shape)
+      if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
+        return fail(where + " has an impossible shape");
+    if (bytes != tensor.bytes)
+      return fail(where + " has another size than its shape");
+    if (tensor.copyOf >= static_cast<int64_t>(program.tensors.size()) ||
+        (tensor.copyOf >= 0 && program.tensors[tensor.copyOf].role != Role::Parameter))
+      return fail(where + " is a copy of no parameter");
+    if (tensor.group >= static_cast<int64_t>(program.groups.size()))
+      return fail(where + " is in no known group");
+    return true;
+  }
+
+  bool checkList(const std::vector<Command> &list, const std::string &prefix) {
+    std::vector<int64_t> signaller(program.events, -1);
+    bool verdict = false;
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Command &c = list[i];
+      std::string where = prefix + std::to_string(i) + " " + quoted(c.label);
+      if (!check(c, where))
+        return false;
+      if (c.signal >= static_cast<int64_t>(program.events))
+        return fail(where + " signals an event that does not exist");
+      if (c.signal >= 0 && signaller[c.signal] >= 0)
+        return fail(where + " signals event " + std::to_string(c.signal) + ", which command " +
+                    std::to_string(signaller[c.signal]) + " signals too");
+      if (c.signal >= 0)
+        signaller[c.signal] = i;
+      if (c.kind == CommandKind::Scalars && verdict)
+        return fail(where + " comes after the verdict: it would see the wrong step number");
+      verdict |= c.kind == CommandKind::Verdict;
+    }
+    for (size_t i = 0; i < list.size(); ++i)
+      for (const Wait &wait : list[i].waits) {
+        std::string where = prefix + std::to_string(i) + " " + quoted(list[i].label);
+        if (wait.event >= program.events || signaller[wait.event] < 0)
+          return fail(where + " waits for an event that nobody signals");
+        if (wait.distance > 1)
+          return fail(where + " waits across more than one iteration");
+        // Program order is one in which the commands could run one after another: nobody waits for a later one.
+        if (wait.distance == 0 && signaller[wait.event] >= static_cast<int64_t>(i))
+          return fail(where + " waits for command " + std::to_string(signaller[wait.event]) +
+                      ", which is not before it: a deadlock");
+      }
+    return true;
+  }
+
+  bool check(const Command &c, const std::string &where) {
+    if (c.queue >= program.queues.size())
+      return fail(where + " is on no queue");
+    for (const Range &range : c.operands)
+      if (!inside(range.space, range.offset, range.bytes))
+        return fail(where + ": an operand lies outside its arena");
+    size_t operands = c.operands.size();
+    auto tensorIndex = [&] { return c.index >= 0 && c.index < static_cast<int64_t>(program.tensors.size()); };
+    auto one = [&](Access access) { return operands == 1 && c.operands[0].access == access; };
+    switch (c.kind) {
+    case CommandKind::Dispatch:
+      if (c.kernel < 0 || c.kernel >= static_cast<int64_t>(program.kernels.size()))
+        return fail(where + " names no kernel");
+      if (c.scratch > program.scratchBytes)
+        return fail(where + " needs more scratch than the program has");
+      for (int64_t tiles : c.tiles)
+        if (tiles < 0)
+          return fail(where + " has a negative number of tiles");
+      break;
+    case CommandKind::Copy:
+      if (operands % 2)
+        return fail(where + ": a copy without destination");
+      for (size_t i = 0; i < operands; i += 2)
+        if (c.operands[i].access != Access::Read || c.operands[i + 1].access != Access::Write ||
+            c.operands[i].bytes != c.operands[i + 1].bytes)
+          return fail(where + ": source and destination of a copy do not fit");
+      break;
+    case CommandKind::Feed:
+      if (!one(Access::Write) || !tensorIndex() || program.tensors[c.index].bytes != c.operands[0].bytes)
+        return fail(where + ": a feed that does not fit its input");
+      break;
+    case CommandKind::Scalars:
+      if (!one(Access::Write) || c.index < 0 || c.index >= static_cast<int64_t>(program.groups.size()) ||
+          c.operands[0].bytes != 4ull * program.scalarResults)
+        return fail(where + ": scalars that do not fit their group");
+      break;
+    case CommandKind::Verdict:
+      if (!one(Access::Read) || c.operands[0].bytes != 16)
+        return fail(where + ": a verdict has 16 bytes");
+      break;
+    case CommandKind::Report:
+      if (!one(Access::Read) || !tensorIndex() || program.tensors[c.index].bytes != c.operands[0].bytes)
+        return fail(where + ": a report that does not fit its tensor");
+      break;
+    }
+    return checkOverlap(c, where);
+  }
+
+  /// Two operands of one command may share bytes if both only read, or (dispatch, in place) are the same range and only one writes.
+  bool checkOverlap(const Command &c, const std::string &where) {
+    std::vector<const Range *> sorted;
+    for (const Range &range : c.operands)
+      if (range.bytes)
+        sorted.push_back(&range);
+    std::sort(sorted.begin(), sorted.end(), [](const Range *a, const Range *b) {
+      return std::tie(a->space, a->offset, a->bytes) < std::tie(b->space, b->offset, b->bytes);
+    });
+    for (size_t i = 0; i < sorted.size(); ++i)
+      for (size_t j = i + 1; j < sorted.size(); ++j) {
+        const Range &a = *sorted[i], &b = *sorted[j];
+        if (a.space != b.space || b.offset >= a.offset + a.bytes)
+          break;
+        unsigned writes = (a.access != Access::Read) + (b.access != Access::Read);
+        bool inPlace = c.kind == CommandKind::Dispatch && writes == 1 && a.offset == b.offset && a.bytes == b.bytes;
+        if (writes && !inPlace)
+          return fail(where + ": two of its operands overlap");
+      }
+    return true;
+  }
+
+  const Program &program;
+  std::string &error;
+};
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+/// What happened before a moment: for each queue, how many of its commands (counted over all iterations) have ended.
+using Clock = std::vector<uint64_t>;
+
+void join(Clock &into, const Clock &other) {
+  for (size_t q = 0; q < into.size(); ++q)
+    into[q] = std::max(into[q], other[q]);
+}
+
+/// One access, by the position of its command in its queue.
+struct Seen {
+  uint32_t queue = 0;
+  uint64_t ended = 0; ///< entry of its queue in the clock of those that come after it; 0: none
+  uint32_t command = 0;
+  int32_t iteration = -1;
+};
+
+/// Bytes with one history.
+struct Segment {
+  uint64_t end = 0;
+  bool persistent = false;
+  Seen write;
+  std::vector<Seen> reads; ///< since `write`; the latest of each queue
+};
+
+struct Iteration {
+  bool first, last;
+};
+
+/// Where an access is, for messages: the first byte of a segment.
+struct Place {
+  uint32_t space;
+  uint64_t begin;
+};
+constexpr Place kVerdict{~0u, 0}; ///< the runtime's step number and decision
+
+class Sweep {
+public:
+  Sweep(const Program &program, const std::vector<Command> &list, bool applied, std::string &error)
+      : program(program), list(list), applied(applied), error(error), bytes(program.spaces.size()),
+        queues(program.queues.size(), Clock(program.queues.size())) {
+    signals[0].resize(program.events, Clock(queues.size()));
+    signals[1] = signals[0];
+  }
+
+  /// A list that starts when all queues are idle: whatever is in memory counts as written.
+  void startIdle() {
+    verdict.persistent = true;
+    for (uint32_t space = 0; space < program.spaces.size(); ++space)
+      markPersistent(space, 0, program.spaces[space].arenaBytes);
+  }
+
+  /// What the load leaves in memory, or keeps from one step to the next.
+  void markPersistent() {
+    for (const Tensor &t : program.tensors)
+      if (t.role == Role::Parameter || t.role == Role::WeightCopy || t.role == Role::Buffer || t.role == Role::Moment ||
+          t.role == Role::Accumulator)
+        markPersistent(t.space, t.offset, t.bytes);
+  }
+
+  bool run(const std::vector<Iteration> &iterations) {
+    for (iteration = 0; iteration < static_cast<int32_t>(iterations.size()); ++iteration)
+      for (uint32_t c = 0; c < list.size(); ++c)
+        if (!step(c, iterations[iteration]))
+          return false;
+    return true;
+  }
+
+private:
+  void markPersistent(uint32_t space, uint64_t offset, uint64_t size) {
+    forEach(space, offset, size, [](uint64_t, Segment &segment) { return segment.persistent = true; });
+  }
+
+  bool step(uint32_t index, Iteration kind) {
+    const Command &c = list[index];
+    bool runs = true, waits = true;
+    switch (c.predicate) {
+    case Predicate::Always:
+      break;
+    case Predicate::FirstMicro:
+      runs = waits = kind.first;
+      break;
+    case Predicate::LaterMicro:
+      runs = waits = !kind.first;
+      break;
+    case Predicate::LastMicro:
+      runs = waits = kind.last;
+      break;
+    case Predicate::Apply:
+      waits = kind.last;
+      runs = kind.last && applied;
+      break;
+    }
+    now = queues[c.queue];
+    if (waits)
+      for (const Wait &wait : c.waits)
+        join(now, signals[(iteration - wait.distance) & 1][wait.event]);
+    self = {c.queue, queues[c.queue][c.queue] + 1, index, iteration};
+    // An Apply command looks at the verdict even where that tells it to do nothing.
+    if (waits && c.predicate == Predicate::Apply && !readVerdict(true))
+      return false;
+    if (runs && !access(c))
+      return false;
+    now[c.queue] = self.ended;
+    queues[c.queue] = now;
+    if (c.signal >= 0)
+      signals[iteration & 1][c.signal] = now;
+    return true;
+  }
+
+  bool access(const Command &c) {
+    if (c.kind == CommandKind::Scalars && !readVerdict(false))
+      return false;
+    if (c.kind == CommandKind::Verdict && !write(verdict, kVerdict))
+      return false;
+    // Reads come first: in place, a command reads what it is about to overwrite.
+    for (const Range &range : c.operands)
+      if (range.access != Access::Write && !forEach(range.space, range.offset, range.bytes, [&](uint64_t at, Segment &segment) {
+            return read(segment, segment.persistent, {range.space, at});
+          }))
+        return false;
+    for (const Range &range : c.operands)
+      if (range.access != Access::Read && range.bytes && !writeRange(range))
+        return false;
+    return true;
+  }
+
+  bool readVerdict(bool mustBeWritten) { return read(verdict, verdict.persistent || !mustBeWritten, kVerdict); }
+
+  bool ordered(const Seen &before) const {
+    return before.ended == 0 || before.queue == self.queue || now[before.queue] >= before.ended;
+  }
+
+  bool read(Segment &segment, bool persistent, Place what) {
+    if (!persistent && segment.write.iteration != self.iteration)
+      return error = name(self) + " reads " + text(what, segment) + ", which nothing has written in this iteration", false;
+    if (!ordered(segment.write))
+      return race("reads", text(what, segment), "write", segment.write);
+    for (Seen &read : segment.reads)
+      if (read.queue == self.queue)
+        return read = self, true;
+    segment.reads.push_back(self);
+    return true;
+  }
+
+  bool write(Segment &segment, Place what) {
+    if (!ordered(segment.write))
+      return race("writes", text(what, segment), "write", segment.write);
+    for (const Seen &read : segment.reads)
+      if (!ordered(read))
+        return race("writes", text(what, segment), "read", read);
+    segment.write = self;
+    segment.reads.clear();
+    return true;
+  }
+
+  bool writeRange(const Range &range) {
+    if (!forEach(range.space, range.offset, range.bytes,
+                 [&](uint64_t at, Segment &segment) { return write(segment, {range.space, at}); }))
+      return false;
+    // All of it has one history now: join what need not be told apart.
+    auto &map = bytes[range.space];
+    for (auto it = map.find(range.offset), next = std::next(it); it->second.end < range.offset + range.bytes; next = std::next(it)) {
+      if (next->second.persistent != it->second.persistent) {
+        it = next;
+        continue;
+      }
+      it->second.end = next->second.end;
+      map.erase(next);
+    }
+    return true;
+  }
+
+  /// Calls `visit` for the segments that make up [offset, offset + size), after cutting them to fit.
+  template <typename F> bool forEach(uint32_t space, uint64_t offset, uint64_t size, F visit) {
+    if (size == 0)
+      return true;
+    auto &map = bytes[space];
+    cut(map, offset);
+    cut(map, offset + size);
+    for (uint64_t at = offset, end = offset + size; at < end;) {
+      auto it = map.lower_bound(at);
+      if (it == map.end() || it->first > at) { // never touched so far
+        Segment fresh;
+        fresh.end = it == map.end() ? end : std::min(end, it->first);
+        it = map.emplace_hint(it, at, fresh);
+      }
+      if (!visit(at, it->second))
+        return false;
+      at = it->second.end;
+    }
+    return true;
+  }
+
+  static void cut(std::map<uint64_t, Segment> &map, uint64_t at) {
+    auto it = map.lower_bound(at);
+    if (it == map.begin())
+      return;
+    --it;
+    if (it->first >= at || it->second.end <= at)
+      return;
+    Segment tail = it->second;
+    it->second.end = at;
+    map.emplace(at, tail);
+  }
+
+  std::string name(const Seen &seen) const {
+    return "command " + std::to_string(seen.command) + " " + quoted(list[seen.command].label) + " (" +
+           program.queues[seen.queue].name + ")";
+  }
+  std::string text(Place what, const Segment &segment) const {
+    if (what.space == kVerdict.space)
+      return "the verdict";
+    return program.spaces[what.space].name + " [" + std::to_string(what.begin) + ", " + std::to_string(segment.end) + ")";
+  }
+  bool race(const char *does, const std::string &what, const char *did, const Seen &other) {
+    int32_t distance = self.iteration - other.iteration;
+    error = "race: " + name(self) + " " + does + " " + what + " while " + name(other) +
+            (distance == 0   ? " of the same iteration"
+             : distance == 1 ? " of the previous iteration"
+                             : " of " + std::to_string(distance) + " iterations before") +
+            " may still " + did + " it";
+    return false;
+  }
+
+  const Program &program;
+  const std::vector<Command> &list;
+  bool applied;
+  std::string &error;
+
+  std::vector<std::map<uint64_t, Segment>> bytes; ///< by space; key: first byte
+  Segment verdict;
+  std::vector<Clock> queues;                      ///< after the last command of each queue
+  std::vector<Clock> signals[2];                  ///< by iteration modulo 2 and event
+  Clock now;                                      ///< what has ended when the current command starts
+  Seen self;
+  int32_t iteration = 0;
+};
+
+} // namespace
+
+bool forebay::verifyProgram(const Program &program, std::string &error) {
+  if (!StructureCheck(program, error).run())
+    return false;
+  // Micro-steps beyond four add nothing: any path of waits through one middle micro-step exists through more of them.
+  // Two steps and one micro-step more show every pair across the boundary.
+  std::vector<Iteration> iterations;
+  uint32_t micro = std::min(program.accumulate, 4u);
+  for (uint32_t i = 0; i < 2 * micro + 1; ++i)
+    iterations.push_back({i % micro == 0, i % micro == micro - 1});
+  for (bool applied : {true, false}) {
+    Sweep sweep(program, program.step, applied, error);
+    sweep.markPersistent();
+    if (!sweep.run(iterations))
+      return false;
+  }
+  // A flush starts when all queues are idle, on whatever the last step left.
+  Sweep flush(program, program.flush, true, error);
+  flush.startIdle();
+  return flush.run({{true, true}});
+}

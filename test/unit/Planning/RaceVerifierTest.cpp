@@ -1,0 +1,372 @@
+//===- RaceVerifierTest.cpp - The race verifier against brute force -------===//
+
+#include "forebay/Planning/RaceVerifier.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace forebay;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Reference: every pair of command instances, reachability by closure, bytes one by one.
+//===----------------------------------------------------------------------===//
+
+struct Reference {
+  const Program &p;
+  bool applied;
+  unsigned steps = 3;
+
+  bool runs(const Command &c, unsigned micro) const {
+    bool first = micro == 0, last = micro + 1 == p.accumulate;
+    switch (c.predicate) {
+    case Predicate::Always:
+      return true;
+    case Predicate::FirstMicro:
+      return first;
+    case Predicate::LaterMicro:
+      return !first;
+    case Predicate::LastMicro:
+      return last;
+    case Predicate::Apply:
+      return last && applied;
+    }
+    return false;
+  }
+  bool waits(const Command &c, unsigned micro) const {
+    return c.predicate == Predicate::Apply ? micro + 1 == p.accumulate : runs(c, micro);
+  }
+
+  bool safe() const {
+    unsigned n = p.step.size(), iterations = steps * p.accumulate, total = n * iterations;
+    // before[a][b]: instance a has ended when instance b does its work.
+    std::vector<std::vector<bool>> before(total, std::vector<bool>(total));
+    for (unsigned b = 0; b < total; ++b) {
+      const Command &c = p.step[b % n];
+      unsigned iteration = b / n;
+      auto after = [&](unsigned a) {
+        before[a][b] = true;
+        for (unsigned x = 0; x < total; ++x)
+          if (before[x][a])
+            before[x][b] = true;
+      };
+      for (unsigned a = 0; a < b; ++a)
+        if (p.step[a % n].queue == c.queue)
+          after(a);
+      if (!waits(c, iteration % p.accumulate))
+        continue;
+      for (const Wait &w : c.waits)
+        for (unsigned a = 0; a < total; ++a)
+          if (p.step[a % n].signal == static_cast<int>(w.event) && a / n + w.distance == iteration)
+            after(a);
+    }
+    for (unsigned b = 0; b < total; ++b) {
+      const Command &cb = p.step[b % n];
+      if (!runs(cb, b / n % p.accumulate))
+        continue;
+      for (unsigned a = 0; a < b; ++a)
+        if (runs(p.step[a % n], a / n % p.accumulate) && conflict(p.step[a % n], cb) && !before[a][b])
+          return false;
+      for (const Range &r : cb.operands)
+        for (uint64_t byte = r.offset; byte < r.offset + r.bytes; ++byte)
+          if (r.access != Access::Write && !persistent(r.space, byte) && !written(b, r.space, byte))
+            return false;
+    }
+    return true;
+  }
+
+  bool written(unsigned b, uint32_t space, uint64_t byte) const {
+    unsigned n = p.step.size();
+    for (unsigned a = b / n * n; a < b; ++a)
+      if (runs(p.step[a % n], a / n % p.accumulate))
+        for (const Range &r : p.step[a % n].operands)
+          if (r.space == space && r.access != Access::Read && r.offset <= byte && byte < r.offset + r.bytes)
+            return true;
+    return false;
+  }
+  bool persistent(uint32_t space, uint64_t byte) const {
+    for (const Tensor &t : p.tensors)
+      if (t.space == space && t.offset <= byte && byte < t.offset + t.bytes)
+        return true;
+    return false;
+  }
+  static bool conflict(const Command &a, const Command &b) {
+    for (const Range &x : a.operands)
+      for (const Range &y : b.operands)
+        if (x.space == y.space && (x.access != Access::Read || y.access != Access::Read) && x.offset < y.offset + y.bytes &&
+            y.offset < x.offset + x.bytes)
+          return true;
+    return false;
+  }
+};
+
+bool reference(const Program &p) { return Reference{p, true}.safe() && Reference{p, false}.safe(); }
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+Program base(unsigned queues, unsigned accumulate) {
+  Program p;
+  p.accumulate = accumulate;
+  p.spaces = {{"hbm", 64, 64}, {"host", 64, 64}};
+  for (unsigned q = 0; q < queues; ++q)
+    p.queues.push_back({"q" + std::to_string(q), true});
+  p.kernels = {{"k", false}};
+  Tensor t{};
+  t.name = "state";
+  t.role = Role::Parameter;
+  t.type = DType::U8;
+  t.shape = {16};
+  t.bytes = 16;
+  p.tensors = {t, t};
+  p.tensors[1].space = 1;
+  return p;
+}
+
+Command dispatch(uint32_t queue, std::vector<Range> operands) {
+  Command c;
+  c.kind = CommandKind::Dispatch;
+  c.kernel = 0;
+  c.queue = queue;
+  c.operands = std::move(operands);
+  return c;
+}
+
+/// Random commands, everything signals; waits on most of what conflicts, some dropped, some made up.
+Program randomProgram(std::mt19937 &rng) {
+  auto pick = [&](unsigned n) { return static_cast<unsigned>(rng() % n); };
+  Program p = base(1 + pick(3), 1 + pick(5));
+  unsigned n = 2 + pick(5);
+  p.events = n;
+  unsigned keep = pick(3) ? 100 : 90;
+  for (unsigned i = 0; i < n; ++i) {
+    Command c = dispatch(pick(p.queues.size()), {});
+    uint32_t space = pick(2);
+    uint64_t at = 0;
+    for (unsigned o = 0, count = 1 + pick(2); o < count; ++o) {
+      at += pick(3) * 8;
+      uint64_t size = 8 * (1 + pick(2));
+      // Mostly reads of state and writes anywhere, so that some programs are fine.
+      bool reads = pick(2);
+      c.operands.push_back({space, reads && pick(4) ? at % 16 / 8 * 8 : at, reads ? 8 : size, reads ? Access::Read : Access::Write});
+      at += size;
+      if (o && c.operands[0].offset < c.operands[1].offset + c.operands[1].bytes &&
+          c.operands[1].offset < c.operands[0].offset + c.operands[0].bytes)
+        c.operands.pop_back();
+    }
+    static const Predicate predicates[] = {Predicate::Always, Predicate::Always, Predicate::FirstMicro, Predicate::LaterMicro,
+                                           Predicate::LastMicro};
+    c.predicate = predicates[pick(5)];
+    c.signal = i;
+    c.label = "c" + std::to_string(i);
+    p.step.push_back(c);
+  }
+  for (unsigned b = 0; b < n; ++b)
+    for (unsigned a = 0; a < n; ++a)
+      if (a != b && p.step[a].queue != p.step[b].queue &&
+          (Reference::conflict(p.step[a], p.step[b]) ? pick(100) < keep : pick(100) < 5))
+        p.step[b].waits.push_back({a, a < b ? 0u : 1u});
+  return p;
+}
+
+TEST(RaceVerifier, AgreesWithBruteForce) {
+  std::mt19937 rng(1);
+  unsigned safe = 0, racy = 0;
+  for (unsigned i = 0; i < 6000; ++i) {
+    Program p = randomProgram(rng);
+    std::string error;
+    bool wanted = reference(p), got = verifyProgram(p, error);
+    ASSERT_EQ(got, wanted) << "program " << i << ": " << error;
+    ++(wanted ? safe : racy);
+    EXPECT_EQ(got, error.empty());
+  }
+  // Both kinds must occur, or the comparison says nothing.
+  EXPECT_GT(safe, 300u);
+  EXPECT_GT(racy, 300u);
+}
+
+TEST(RaceVerifier, RemovedWaitsAgreeWithBruteForce) {
+  std::mt19937 rng(2);
+  unsigned needed = 0, implied = 0;
+  for (unsigned i = 0; i < 3000; ++i) {
+    Program p = randomProgram(rng);
+    std::string error;
+    if (!verifyProgram(p, error))
+      continue;
+    for (Command &c : p.step)
+      for (size_t w = 0; w < c.waits.size(); ++w) {
+        Wait wait = c.waits[w];
+        c.waits.erase(c.waits.begin() + w);
+        bool wanted = reference(p);
+        ASSERT_EQ(verifyProgram(p, error), wanted);
+        ++(wanted ? implied : needed);
+        c.waits.insert(c.waits.begin() + w, wait);
+      }
+  }
+  EXPECT_GT(needed, 50u);
+  EXPECT_GT(implied, 50u);
+}
+
+std::string errorOf(const Program &p) {
+  std::string error;
+  EXPECT_FALSE(verifyProgram(p, error));
+  return error;
+}
+
+/// Producer on one queue, consumer on another, slot reused in the next iteration.
+Program producerConsumer() {
+  Program p = base(2, 1);
+  p.events = 2;
+  p.step = {dispatch(0, {{0, 32, 8, Access::Write}}), dispatch(1, {{0, 32, 8, Access::Read}})};
+  p.step[0].label = "produce";
+  p.step[1].label = "consume";
+  p.step[0].signal = 0;
+  p.step[1].signal = 1;
+  p.step[1].waits = {{0, 0}};
+  p.step[0].waits = {{1, 1}};
+  return p;
+}
+
+TEST(RaceVerifier, ProducerConsumer) {
+  Program p = producerConsumer();
+  std::string error;
+  EXPECT_TRUE(verifyProgram(p, error)) << error;
+  p.step[1].waits.clear();
+  EXPECT_EQ(errorOf(p), "race: command 1 'consume' (q1) reads hbm [32, 40) while command 0 'produce' (q0) of the same iteration may still write it");
+  p = producerConsumer();
+  p.step[0].waits.clear();
+  EXPECT_EQ(errorOf(p), "race: command 0 'produce' (q0) writes hbm [32, 40) while command 1 'consume' (q1) of the previous iteration may still read it");
+}
+
+TEST(RaceVerifier, ReadBeforeWrite) {
+  Program p = producerConsumer();
+  std::swap(p.step[0], p.step[1]);
+  p.step[0].waits = {{0, 1}};
+  p.step[1].waits = {{1, 0}};
+  EXPECT_EQ(errorOf(p), "command 0 'consume' (q1) reads hbm [32, 40), which nothing has written in this iteration");
+  for (Command &c : p.step)
+    c.operands[0].offset = 8; // state: what the last iteration left
+  std::string error;
+  EXPECT_TRUE(verifyProgram(p, error)) << error;
+}
+
+/// A skipped command passes on nothing that it would have waited for.
+TEST(RaceVerifier, ChainThroughSkippedCommand) {
+  Program p = base(3, 2);
+  p.events = 3;
+  p.step = {dispatch(0, {{0, 32, 8, Access::Write}}), dispatch(1, {}), dispatch(2, {{0, 32, 8, Access::Read}})};
+  for (int i = 0; i < 3; ++i)
+    p.step[i].signal = i;
+  p.step[1].waits = {{0, 0}};
+  p.step[2].waits = {{1, 0}};
+  p.step[0].waits = {{2, 1}};
+  std::string error;
+  EXPECT_TRUE(verifyProgram(p, error)) << error;
+  p.step[1].predicate = Predicate::LastMicro;
+  EXPECT_NE(errorOf(p).find("race: "), std::string::npos);
+}
+
+TEST(RaceVerifier, Apply) {
+  Program p = base(2, 1);
+  p.events = 1;
+  Command verdict;
+  verdict.kind = CommandKind::Verdict;
+  verdict.operands = {{0, 0, 16, Access::Read}};
+  verdict.label = "verdict";
+  verdict.signal = 0;
+  Command update = dispatch(0, {{1, 0, 8, Access::Write}});
+  update.predicate = Predicate::Apply;
+  update.label = "update";
+  p.step = {verdict, update};
+  std::string error;
+  EXPECT_TRUE(verifyProgram(p, error)) << error;
+  p.step[1].queue = 1;
+  EXPECT_EQ(errorOf(p), "race: command 1 'update' (q1) reads the verdict while command 0 'verdict' (q0) of the same iteration may still write it");
+  p.step[1].waits = {{0, 0}};
+  // Now the next verdict may come before the update has looked at this one.
+  EXPECT_EQ(errorOf(p), "race: command 0 'verdict' (q0) writes the verdict while command 1 'update' (q1) of the previous iteration may still read it");
+  p.step[1].signal = 1;
+  p.events = 2;
+  p.step[0].waits = {{1, 1}};
+  EXPECT_TRUE(verifyProgram(p, error)) << error;
+  p.step.erase(p.step.begin());
+  EXPECT_EQ(errorOf(p), "command 0 'update' waits for an event that nobody signals");
+  p.step[0].waits.clear();
+  EXPECT_EQ(errorOf(p), "command 0 'update' (q1) reads the verdict, which nothing has written in this iteration");
+}
+
+TEST(RaceVerifier, Structure) {
+  auto broken = [](auto change) {
+    Program p = producerConsumer();
+    change(p);
+    return errorOf(p);
+  };
+  EXPECT_EQ(broken([](Program &p) { p.accumulate = 0; }), "accumulate is 0");
+  EXPECT_EQ(broken([](Program &p) { p.queues.clear(); }), "no queue or no memory space");
+  EXPECT_EQ(broken([](Program &p) { p.spaces[0].capacity = 63; }), "the arena of hbm is larger than its capacity");
+  EXPECT_EQ(broken([](Program &p) { p.tensors[0].offset = ~0ull; }), "tensor 'state' lies outside its arena");
+  EXPECT_EQ(broken([](Program &p) { p.tensors[0].shape = {-1}; }), "tensor 'state' has an impossible shape");
+  EXPECT_EQ(broken([](Program &p) { p.tensors[0].shape = {15}; }), "tensor 'state' has another size than its shape");
+  EXPECT_EQ(broken([](Program &p) { p.tensors[0].copyOf = 9; }), "tensor 'state' is a copy of no parameter");
+  EXPECT_EQ(broken([](Program &p) { p.tensors[0].group = 0; }), "tensor 'state' is in no known group");
+  EXPECT_EQ(broken([](Program &p) { p.values = {{"v", Role::Activation, 0, 60, 8, 0, 0, false}}; }),
+            "value 'v' lies outside its arena");
+  EXPECT_EQ(broken([](Program &p) { p.values = {{"v", Role::Activation, 0, 0, 8, 0, 2, false}}; }), "value 'v' lives outside the step");
+  EXPECT_EQ(broken([](Program &p) { p.groups = {{{1.0}, {true}, 1}}; }),
+            "a parameter group has not one value for each hyper-parameter");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].queue = 2; }), "command 1 'consume' is on no queue");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].operands[0].space = 2; }), "command 1 'consume': an operand lies outside its arena");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].operands[0].bytes = ~0ull; }), "command 1 'consume': an operand lies outside its arena");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].kernel = -1; }), "command 1 'consume' names no kernel");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].scratch = 1; }), "command 1 'consume' needs more scratch than the program has");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].tiles = {-1}; }), "command 1 'consume' has a negative number of tiles");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].signal = 2; }), "command 1 'consume' signals an event that does not exist");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].signal = 0; }), "command 1 'consume' signals event 0, which command 0 signals too");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].waits = {{7, 0}}; }), "command 1 'consume' waits for an event that nobody signals");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].waits = {{0, 2}}; }), "command 1 'consume' waits across more than one iteration");
+  EXPECT_EQ(broken([](Program &p) { p.step[0].waits = {{1, 0}}; }),
+            "command 0 'produce' waits for command 1, which is not before it: a deadlock");
+  EXPECT_EQ(broken([](Program &p) { p.step[0].operands.push_back({0, 36, 8, Access::Read}); }),
+            "command 0 'produce': two of its operands overlap");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].kind = CommandKind::Copy; }), "command 1 'consume': a copy without destination");
+  EXPECT_EQ(broken([](Program &p) {
+              p.step[1].kind = CommandKind::Copy;
+              p.step[1].operands.push_back({1, 0, 16, Access::Write});
+            }),
+            "command 1 'consume': source and destination of a copy do not fit");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].kind = CommandKind::Feed; }), "command 1 'consume': a feed that does not fit its input");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].kind = CommandKind::Scalars; }),
+            "command 1 'consume': scalars that do not fit their group");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].kind = CommandKind::Verdict; }), "command 1 'consume': a verdict has 16 bytes");
+  EXPECT_EQ(broken([](Program &p) { p.step[1].kind = CommandKind::Report; }),
+            "command 1 'consume': a report that does not fit its tensor");
+  EXPECT_EQ(broken([](Program &p) {
+              p.groups = {{{}, {}, 1}};
+              Command verdict;
+              verdict.kind = CommandKind::Verdict;
+              verdict.operands = {{0, 0, 16, Access::Read}};
+              Command scalars;
+              scalars.kind = CommandKind::Scalars;
+              scalars.index = 0;
+              scalars.operands = {{0, 40, 0, Access::Write}};
+              scalars.label = "scalars";
+              p.step.push_back(verdict);
+              p.step.push_back(scalars);
+            }),
+            "command 3 'scalars' comes after the verdict: it would see the wrong step number");
+}
+
+TEST(RaceVerifier, Flush) {
+  Program p = producerConsumer();
+  p.flush = {p.step[1]}; // reads what the step left: fine, all queues are idle
+  p.flush[0].waits.clear();
+  std::string error;
+  EXPECT_TRUE(verifyProgram(p, error)) << error;
+  p.flush.push_back(p.step[0]);
+  p.flush[1].waits.clear();
+  EXPECT_EQ(errorOf(p), "race: command 1 'produce' (q0) writes hbm [32, 40) while command 0 'consume' (q1) of the same iteration may still read it");
+}
+
+} // namespace
