@@ -77,11 +77,12 @@ struct Model::Impl {
   bool locateInline(const onnx::TensorProto &proto, const InlineData &data, Initializer &init,
                     std::vector<std::string> &problems);
   bool sortNodes();
+  /// Gives every node a name of its own.
   void nameNodes();
-  bool expandFunctions(const std::vector<std::pair<std::string, std::string>> &functions, std::string &problem);
-  std::vector<std::string> foldedParameters();
-  /// Types of initializers that no value_info tells; ONNX's shape inference wants them.
-  void declareInitializerTypes();
+  /// The first GatherND (or Gather) of expert weights picked by a TopK; null if there is none.
+  const onnx::NodeProto *findMixtureOfExperts() const;
+  std::vector<std::string> foldedParameters() const;
+  bool applyPatterns(bool hasKinds);
   llvm::StringRef kindOf(llvm::StringRef value) const;
   std::string where(const onnx::NodeProto &node) const;
   std::string scope(const onnx::NodeProto &node) const;
