@@ -8,7 +8,6 @@
 
 #include "ModelImpl.h"
 
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 
 #include "onnx/defs/schema.h"
@@ -325,7 +324,7 @@ bool Model::Impl::resolveOperators(const IsSupported &isSupported) {
     const NodeProto *first = nullptr;
     bool isKnown = false;
   };
-  MapVector<std::string, Use> unsupported;
+  std::vector<std::pair<std::string, Use>> unsupported; // In order of first use.
   std::vector<std::string> invalid;
   for (const NodeProto &node : graph.node()) {
     const OpSchema *schema = schemaOf(node);
@@ -344,7 +343,11 @@ bool Model::Impl::resolveOperators(const IsSupported &isSupported) {
     // Named above.
     if (experts && (node.op_type() == "TopK" || node.op_type() == "GatherND"))
       continue;
-    Use &use = unsupported[operatorName(node)];
+    std::string name = operatorName(node);
+    auto entry = find_if(unsupported, [&](const auto &known) { return known.first == name; });
+    if (entry == unsupported.end())
+      entry = unsupported.emplace(entry, name, Use());
+    Use &use = entry->second;
     if (use.count++ == 0)
       use.first = &node;
     use.isKnown = schema != nullptr;

@@ -36,6 +36,10 @@ mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, const I
 /// Parses one `NAME=N` of `--dim` into `options.dims`. False after an error (not a number, zero, negative, too large).
 bool parseDim(llvm::StringRef text, ImportOptions &options, Diagnostics &diags);
 
+/// Prints what the importer sees in a model before any operator is imported: dimensions, inputs, initializers with their
+/// roles and places, data files. False after errors.
+bool describeModel(llvm::raw_ostream &os, const ImportOptions &options, Diagnostics &diags);
+
 } // namespace forebay
 
 #endif // FOREBAY_IMPORT_IMPORT_H

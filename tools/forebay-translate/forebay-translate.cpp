@@ -1,0 +1,66 @@
+//===- forebay-translate.cpp - Prints the IR of an ONNX model -------------===//
+
+#include "forebay/Import/Import.h"
+#include "forebay/Pipelines/Pipelines.h"
+#include "forebay/Support/CommandLine.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace forebay;
+
+int main(int argc, char **argv) {
+  Diagnostics diags;
+  ImportOptions options;
+  std::string describe, output = "-";
+
+  CommandLine commandLine("forebay-translate", "--import-onnx MODEL.onnx [--dim=NAME=N ...] [options]",
+                          "Prints the IR of an exported model: one function in arith, math, tensor, linalg and train.");
+  commandLine.value("import-onnx", "MODEL", options.model, "The exported model");
+  commandLine.value("describe", "MODEL", describe, "Instead: list dimensions, inputs, parameters and buffers of a model");
+  commandLine.custom(
+      "dim", "NAME=N", [&](llvm::StringRef text) { return parseDim(text, options, diags); },
+      "Value of a symbolic dimension of the inputs (repeatable)");
+  commandLine.value("loss", "NAME", options.loss, "The output to minimise (default: the only scalar floating one)");
+  commandLine.list("train", "REGEX", options.train, "Train only parameters whose names match (repeatable)");
+  commandLine.list("freeze", "REGEX", options.freeze, "Do not train parameters whose names match (repeatable)");
+  commandLine.flag("no-weights", options.noWeights, "Data files may be absent");
+  commandLine.flag("allow-external-links", options.allowExternalLinks, "Data files may lie outside the model's folder");
+  commandLine.flag("forward", options.forward, "No loss, no training: the graph's outputs");
+  commandLine.value("o", "FILE", output, "Where to write (default: standard output)");
+  if (std::optional<int> status = commandLine.parse(argc, argv, diags))
+    return *status;
+  if (options.model.empty() == describe.empty()) {
+    diags.error("command line", options.model.empty() ? "no model is given" : "--import-onnx and --describe exclude each other")
+        .note("write forebay-translate --import-onnx MODEL.onnx");
+    return 1;
+  }
+
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (!describe.empty()) {
+    options.model = describe;
+    if (!describeModel(os, options, diags))
+      return 1;
+  } else {
+    diags.error("--import-onnx", "the emitter is not part of this build").note("--describe works");
+    return 1;
+  }
+
+  // Only now: after an error there is no output file.
+  std::error_code code;
+  llvm::ToolOutputFile file(output, code, llvm::sys::fs::OF_None);
+  if (!code) {
+    file.os() << text;
+    file.os().flush();
+    code = file.os().error();
+    file.os().clear_error();
+  }
+  if (code) {
+    diags.error(output, "cannot be written: " + code.message()).note("choose another file with -o");
+    return 1;
+  }
+  file.keep();
+  return 0;
+}
