@@ -4,18 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Simd.h"
-
-#include <cblas.h>
+#include "Blas.h"
 
 namespace forebay::kernels::FOREBAY_ISA {
-
-namespace {
-/// BLAS insists on a leading dimension of at least a row's length, also for a single row, where it means nothing.
-FB_INLINE blasint leading(int64_t given, int64_t rows, int64_t rowLength) {
-  return blasint(rows <= 1 ? maxOf(rowLength, 1) : maxOf(given, 1));
-}
-} // namespace
 
 FB_KERNEL(gemm) {
   (void)phase, (void)scratch;
@@ -38,15 +29,7 @@ FB_KERNEL(gemm) {
   c += rows.begin * p.ldc + columns.begin;
   int64_t m = rows.end - rows.begin, n = columns.end - columns.begin;
 
-  if (p.k == 0) {
-    for (int64_t i = 0; i < m; ++i)
-      memset(c + i * p.ldc, 0, size_t(n) * sizeof(float));
-  } else {
-    blasint lda = p.transA ? leading(p.lda, p.k, m) : leading(p.lda, m, p.k);
-    blasint ldb = p.transB ? leading(p.ldb, n, p.k) : leading(p.ldb, p.k, n);
-    cblas_sgemm(CblasRowMajor, p.transA ? CblasTrans : CblasNoTrans, p.transB ? CblasTrans : CblasNoTrans, blasint(m),
-                blasint(n), blasint(p.k), 1.0f, a, lda, b, ldb, 0.0f, c, leading(p.ldc, m, n));
-  }
+  product(p.transA, p.transB, m, n, p.k, 1.0f, a, p.lda, b, p.ldb, 0.0f, c, p.ldc);
   if (!bias)
     return;
   bias += columns.begin;

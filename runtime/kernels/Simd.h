@@ -118,7 +118,7 @@ template <typename T> FB_INLINE const T &paramsAs(const int64_t *params) {
   void NAME(void *const *operands, const int64_t *params, int32_t phase, int64_t tile, void *scratch)
 #define FB_KERNELS(X)                                                                                                  \
   X(gemm) X(softmax) X(softmax_grad) X(layer_norm) X(layer_norm_grad) X(rms_norm) X(rms_norm_grad)                     \
-  X(rotary) X(embedding) X(embedding_grad) X(cross_entropy) X(cross_entropy_grad)       \
+  X(attention) X(attention_grad) X(rotary) X(embedding) X(embedding_grad) X(cross_entropy) X(cross_entropy_grad)       \
   X(reduce) X(copy) X(fill) X(accumulate) X(norm_partials) X(verdict)
 #define FB_DECLARE(NAME) FB_KERNEL(NAME);
 FB_KERNELS(FB_DECLARE)
