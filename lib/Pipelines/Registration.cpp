@@ -19,6 +19,7 @@ void forebay::registerAllDialects(mlir::DialectRegistry &registry) {
 
 void forebay::registerAllPasses() {
   registerForebayTrainPasses();
+  registerTrainRaisePipeline();
   registerForebayOffloadPasses();
   registerForebayConversionPasses();
 }

@@ -41,4 +41,102 @@ def TrainDifferentiate : Pass<"train-differentiate", "::mlir::ModuleOp"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
+//===----------------------------------------------------------------------===//
+// Raising: `train-raise` runs these in the order below, between canonicalize and cse
+//===----------------------------------------------------------------------===//
+
+class TrainRaisePass<string name> : Pass<name, "::mlir::func::FuncOp"> {
+  let dependentDialects = ["::forebay::train::TrainDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def TrainRaiseActivations : TrainRaisePass<"train-raise-activations"> {
+  let summary = "Raises written-out softmax, sigmoid, GELU and SiLU";
+  let description = [{
+    | before | after |
+    |---|---|
+    | `1 / (1 + exp(-x))` | `train.sigmoid` |
+    | `x * sigmoid(x)`, `x / (1 + exp(-x))` | `train.silu` |
+    | `x (1 + erf(x / sqrt(2))) / 2` | `train.gelu` |
+    | `x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2` | `train.gelu {tanh}` |
+    | `exp(x - max(x)) / sum(exp(x - max(x)))` over the last axis | `train.softmax` |
+
+    Constants may stand anywhere in the products and the polynomial inside tanh or erf may be written in any way; they are compared up to
+    the rounding of fp32 (relative 1e-6).
+
+    Assumes that equal subexpressions are one value (run canonicalize and cse before). Guarantees the same
+    function up to rounding. Remarks (category `train-raise-activations`): `Raised`, and `NotRaised` with the reason for a
+    near miss (other constants).
+  }];
+}
+
+def TrainRaiseNorms : TrainRaisePass<"train-raise-norms"> {
+  let summary = "Raises written-out RMS norm and layer norm";
+  let description = [{
+    | before, everything over the last axis | after |
+    |---|---|
+    | `w * (x * r)`, `(x * w) * r`, `x * r`, `x / sqrt(..)`; `r = 1 / sqrt(mean(x^2) + eps)` or rsqrt | `train.rms_norm` |
+    | the same with `1 + w` | `train.rms_norm {unit_offset}` |
+    | the same with `x - mean(x)` for `x`, then `+ b` | `train.layer_norm` |
+
+    The weight is a vector along the last axis however it was broadcast; a factor that is none stays a product. A weight is taken in
+    if the normalised value has no other use. Squares may be powers or products; the mean a sum that is divided or multiplied.
+
+    Assumes that equal subexpressions are one value. Guarantees the same function up to rounding. `NotRaised` says, for a root of a
+    mean square, what did not fit: another axis, a sum that is no mean, a scaled value that is not the squared one.
+  }];
+}
+
+def TrainRaiseRotary : TrainRaisePass<"train-raise-rotary"> {
+  let summary = "Raises rotary position embedding";
+  let description = [{
+    | before | after |
+    |---|---|
+    | `x * cos + concat(-x2, x1) * sin`, `x1`, `x2` the halves of `x` | `train.rotary` |
+    | the same with even and odd elements, stacked and flattened | `train.rotary {interleaved}` |
+    | `concat(x1 * cos - x2 * sin, x2 * cos + x1 * sin)` (tables of half width) | `train.rotary` |
+    | `concat(train.rotary(slice(x)), rest of x)` | `train.rotary` with narrower tables |
+
+    Tables of full width are rebuilt at half width: through elementwise operations, broadcasts and constants down to the
+    concatenation (or repetition) of one value with itself. Tables that do not provably repeat are a near miss. They become
+    [sequence, half], or [batch, sequence, half] if they depend on the batch. A rotation in the layout [batch, sequence, heads,
+    dimension] is put between two transposes, which cancel with those of the graph. Empty parts of concatenations are
+    dropped.
+
+    Assumes that equal subexpressions are one value. Guarantees the same function, bit for bit (x * cos - y * sin for x * cos + (-y) * sin).
+  }];
+}
+
+def TrainRaiseAttention : TrainRaisePass<"train-raise-attention"> {
+  let summary = "Raises attention, removes repeated heads, turns masks into attributes";
+  let description = [{
+    `softmax(mask(softcap(scale * q k^T))) v`, written with two `linalg.contract`, becomes `train.attention`; an attention of the
+    import (ONNX Attention) is brought to the same form.
+
+    * **Scale**: constants on queries, keys and scores are multiplied. Equal factors on queries and keys are the rounded square root of a
+      scale; the number that was rooted is recovered: 1/sqrt(head dimension), else 1/sqrt(n), else the shortest decimal,
+      whichever has this root in fp32.
+    * **Layout**: transposes and reshapes between queries, keys, values and the products are followed until the value is [batch,
+      heads, sequence, dimension]; what is beyond stays outside.
+    * **Repeated heads** (expand, broadcast, collapse) are dropped from keys and values.
+    * **Masks** are taken apart: conjunctions of bool parts, sums of float parts, selects between 0 and a number that hides
+      (-1e9 or less; also the lowest finite one). `train.causal_mask` and comparisons of positions become `causal` and `window`; what is
+      always true is dropped; a part that depends on batch and keys only becomes `key_padding`; the rest is the operand `mask` at its
+      smallest shape.
+    * The guard that replaces NaN by 0 after the softmax is dropped: it is what `train.attention` does for a row without keys.
+
+    Assumes that softmaxes were raised. Guarantees the same function up to rounding, except in rows whose keys a *select* between 0 and a
+    finite number hides all: they give 0 as in PyTorch's scaled_dot_product_attention. Not raised, with a remark: a float mask that
+    needs a gradient, probabilities that are used otherwise (sinks, dropout), masks inside the scale.
+  }];
+}
+
+def TrainRaiseLoss : TrainRaisePass<"train-raise-loss"> {
+  let summary = "Brings shifted labels to one form";
+  let description = [{
+    Integer `slice(pad(labels))`, the exporter's form of labels shifted by one with the ignored value at the end, becomes
+    `pad(slice(labels))`: no tensor of another length exists on the way.
+  }];
+}
+
 #endif // FOREBAY_DIALECT_TRAIN_TRANSFORMS_PASSES_TD
