@@ -131,6 +131,25 @@ struct Reduce : GradientOpInterface::ExternalModel<Reduce, linalg::ReduceOp> {
 // Contractions
 //===----------------------------------------------------------------------===//
 
+/// `value`, indexed by `from`, with the dimensions of `to` in their order; those that `from` lacks are broadcast.
+Value align(GradientBuilder &b, Value value, AffineMap from, AffineMap to, RankedTensorType type) {
+  SmallVector<int64_t> permutation, missing;
+  for (unsigned axis = 0; axis < to.getNumResults(); ++axis) {
+    if (std::optional<unsigned> position = from.getResultPosition(to.getResult(axis)))
+      permutation.push_back(*position);
+    else
+      missing.push_back(axis);
+  }
+  RankedTensorType own = tensorType(value);
+  if (!llvm::is_sorted(permutation)) {
+    auto ordered = RankedTensorType::get(applyPermutation(own.getShape(), permutation), own.getElementType());
+    value = linalg::TransposeOp::create(b, value, b.empty(ordered), permutation)->getResult(0);
+  }
+  if (own.getElementType() != type.getElementType())
+    value = arith::ExtFOp::create(b, tensorType(value).clone(type.getElementType()), value);
+  return b.broadcast(value, type, missing);
+}
+
 /// `lhs` and `rhs` contracted onto a tensor of the type `type`, accumulated at no less than f32.
 Value contract(GradientBuilder &b, Value lhs, Value rhs, RankedTensorType type, AffineMap lhsMap, AffineMap rhsMap,
                AffineMap outMap) {
@@ -139,10 +158,16 @@ Value contract(GradientBuilder &b, Value lhs, Value rhs, RankedTensorType type, 
     if (tensorType(operand).getElementType().getIntOrFloatBitWidth() > wide.getIntOrFloatBitWidth())
       wide = tensorType(operand).getElementType();
   RankedTensorType accumulator = type.clone(wide);
-  Value result = linalg::ContractOp::create(b, TypeRange{accumulator}, ValueRange{lhs, rhs},
-                                            ValueRange{b.zeroFilled(accumulator)},
-                                            b.getAffineMapArrayAttr({lhsMap, rhsMap, outMap}))
-                     ->getResult(0);
+  Value result;
+  // linalg.contract must reduce a dimension; an outer product is a multiplication of broadcasts.
+  bool reduces = llvm::any_of(lhsMap.getResults(), [&](AffineExpr dim) { return !outMap.getResultPosition(dim); });
+  if (!reduces)
+    result = b.mul(align(b, lhs, lhsMap, outMap, accumulator), align(b, rhs, rhsMap, outMap, accumulator));
+  else
+    result = linalg::ContractOp::create(b, TypeRange{accumulator}, ValueRange{lhs, rhs},
+                                        ValueRange{b.zeroFilled(accumulator)},
+                                        b.getAffineMapArrayAttr({lhsMap, rhsMap, outMap}))
+                 ->getResult(0);
   return accumulator == type ? result : arith::TruncFOp::create(b, type, result);
 }
 

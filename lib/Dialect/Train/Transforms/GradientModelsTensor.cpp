@@ -116,7 +116,10 @@ struct InsertSlice : GradientOpInterface::ExternalModel<InsertSlice, tensor::Ins
   }
 };
 
+/// A slice with unit strides. An empty one may lie at the end, where the verifier allows no offset: zeros of its type.
 Value unitSlice(GradientBuilder &b, Value value, ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes) {
+  if (llvm::is_contained(sizes, 0))
+    return b.zeros(RankedTensorType::get(sizes, tensorType(value).getElementType()));
   SmallVector<OpFoldResult> strides(offsets.size(), b.getIndexAttr(1));
   return tensor::ExtractSliceOp::create(b, value, getAsIndexOpFoldResult(b.getContext(), offsets),
                                         getAsIndexOpFoldResult(b.getContext(), sizes), strides);
