@@ -57,9 +57,6 @@ bool HostDevice::create(std::string &error) {
 
   prepare(program.step, 0, false);
   prepare(program.flush, program.step.size(), true);
-  for (const Command &command : program.step)
-    hasVerdict |= command.kind == CommandKind::Verdict;
-
   std::vector<unsigned> workers = divideThreads(program.queues, config.threads, sharing);
   for (size_t i = 0; i < queues.size(); ++i) {
     queues[i].random = config.delaySeed * 0x9e3779b97f4a7c15ull + i + 1;
@@ -141,7 +138,7 @@ void HostDevice::run(uint32_t index) {
     if (queue.flushed < flushes) {
       guard.unlock();
       for (Prepared &prepared : queue.flush)
-        runCommand(queue, prepared, 0, 0, uint32_t(queue.flushed), true);
+        runCommand(queue, prepared, 0, 0, uint32_t(queue.flushed), true, true);
       guard.lock();
       ++queue.flushed;
       if (--flushing == 0)
@@ -171,39 +168,43 @@ void HostDevice::runStep(QueueState &queue, uint64_t step) {
   for (uint64_t k = 0; k < micros; ++k) {
     uint64_t micro = step * micros + k;
     for (Prepared &prepared : queue.step)
-      runCommand(queue, prepared, step, micro, uint32_t(micro), k + 1 == micros);
+      runCommand(queue, prepared, step, micro, uint32_t(micro), k == 0, k + 1 == micros);
   }
 }
 
-bool HostDevice::selected(const Prepared &prepared, uint64_t step, bool first, bool last) {
-  switch (prepared.command->predicate) {
+/// Whether the place in the step alone rules the command out.
+static bool skipped(Predicate predicate, bool first, bool last) {
+  switch (predicate) {
   case Predicate::Always:
-    return true;
+    return false;
   case Predicate::FirstMicro:
-    return first;
-  case Predicate::LaterMicro:
     return !first;
+  case Predicate::LaterMicro:
+    return first;
   case Predicate::LastMicro:
-    return last;
   case Predicate::Apply:
-    if (!last)
-      return false;
-    verdicts.wait(uint32_t(step) + 1, spins);
-    return applied[step % kStepsInFlight];
+    return !last;
   }
   return false;
 }
 
-void HostDevice::runCommand(QueueState &queue, Prepared &prepared, uint64_t step, uint64_t micro, uint32_t iteration, bool last) {
+void HostDevice::runCommand(QueueState &queue, Prepared &prepared, uint64_t step, uint64_t micro, uint32_t iteration, bool first,
+                            bool last) {
   const Command &command = *prepared.command;
-  for (const Target &target : prepared.waits)
-    events[target.event].wait(iteration + 1 - target.back, spins);
+  bool runs = !skipped(command.predicate, first, last);
+  if (runs)
+    for (const Target &target : prepared.waits)
+      events[target.event].wait(iteration + 1 - target.back, spins);
   bool inFlush = prepared.index >= program.step.size();
-  bool runs = inFlush ? (command.predicate != Predicate::Apply || lastApplied) && command.predicate != Predicate::LaterMicro
-                      : selected(prepared, step, micro % program.accumulate == 0, last);
+  if (runs && command.predicate == Predicate::Apply) {
+    // The program's own waits have already ordered this; asking again costs nothing.
+    if (!inFlush)
+      verdicts.wait(uint32_t(step) + 1, spins);
+    runs = inFlush ? lastApplied : applied[step % kStepsInFlight];
+  }
   if (runs) {
     // t at this step is known only when the verdict of the step before is.
-    if (command.kind == CommandKind::Scalars && hasVerdict && !inFlush)
+    if (command.kind == CommandKind::Scalars && !inFlush)
       verdicts.wait(uint32_t(step), spins);
     if (config.delays)
       delay(queue);

@@ -79,8 +79,8 @@ private:
   void prepare(const std::vector<Command> &list, size_t base, bool flush);
   void run(uint32_t queue);
   void runStep(QueueState &queue, uint64_t step);
-  void runCommand(QueueState &queue, Prepared &prepared, uint64_t step, uint64_t micro, uint32_t iteration, bool last);
-  bool selected(const Prepared &prepared, uint64_t step, bool first, bool last);
+  void runCommand(QueueState &queue, Prepared &prepared, uint64_t step, uint64_t micro, uint32_t iteration, bool first,
+                  bool last);
   void execute(QueueState &queue, Prepared &prepared, uint64_t step, uint64_t micro);
   void delay(QueueState &queue);
 
@@ -91,7 +91,6 @@ private:
   std::vector<QueueState> queues;
   std::vector<int64_t> times; ///< by command; written by the queue of the command
   Counter verdicts;           ///< steps whose verdict is known
-  bool hasVerdict = false;
   bool applied[kStepsInFlight] = {}; ///< by step; ordered by `verdicts`
   bool lastApplied = false;
   unsigned spins = 0;

@@ -7,9 +7,8 @@
 ///
 /// What every backend guarantees
 /// * Each queue runs its own commands in program order, one at a time, iteration after iteration.
-/// * A command starts when its waits are fulfilled. A command whose predicate is false still honours its waits, then signals
-///   without running; so an order that follows from a chain of waits holds whatever the predicates say.
-/// * Predicates are evaluated when the command's turn comes: `Apply` after the verdict of its step.
+/// * A command starts when its waits are fulfilled. Predicates are evaluated when the command's turn comes; what is skipped is
+///   skipped as `Predicate` says: without waiting, except `Apply` at a last micro-step.
 /// * `Scalars` of a step run after the verdict of the step before, because t depends on it.
 /// * Nothing is allocated between `open` and `close`.
 ///
