@@ -1,0 +1,183 @@
+//===- Files.cpp - Mapped files and files that appear whole ---------------===//
+
+#include "Files.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace forebay::rt;
+
+MappedFile::~MappedFile() {
+  if (begin)
+    munmap(const_cast<char *>(begin), size);
+}
+
+bool MappedFile::open(const std::string &path, std::string &error) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    error = std::strerror(errno);
+    return false;
+  }
+  struct stat info;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    error = S_ISDIR(info.st_mode) ? "is a folder" : "is not a regular file";
+    close(fd);
+    return false;
+  }
+  MappedFile fresh;
+  fresh.size = uint64_t(info.st_size);
+  if (fresh.size != 0) {
+    void *block = mmap(nullptr, fresh.size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (block == MAP_FAILED) {
+      error = std::strerror(errno);
+      close(fd);
+      return false;
+    }
+    fresh.begin = static_cast<const char *>(block);
+  }
+  close(fd);
+  *this = std::move(fresh);
+  return true;
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd < 0)
+    return;
+  close(fd);
+  if (!temporary.empty())
+    unlink(temporary.c_str());
+}
+
+bool AtomicFile::open(const std::string &path, std::string &error) {
+  target = path;
+  // Through a link the file it names is replaced, not the link.
+  if (char *resolved = realpath(path.c_str(), nullptr)) {
+    target = resolved;
+    std::free(resolved);
+  }
+  struct stat info;
+  bool there = stat(target.c_str(), &info) == 0;
+  if (there && S_ISDIR(info.st_mode)) {
+    error = "is a folder";
+    return false;
+  }
+  if (there && !S_ISREG(info.st_mode)) {
+    fd = ::open(target.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    temporary = target + ".tmp" + std::to_string(getpid());
+    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+      temporary.clear();
+  }
+  if (fd < 0)
+    error = std::strerror(errno);
+  return fd >= 0;
+}
+
+bool AtomicFile::write(const void *data, uint64_t bytes, std::string &error) {
+  auto *at = static_cast<const char *>(data);
+  while (bytes != 0) {
+    ssize_t done = ::write(fd, at, bytes < (1u << 30) ? bytes : (1u << 30));
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done <= 0) {
+      error = done < 0 ? std::strerror(errno) : "nothing was written";
+      return false;
+    }
+    at += done;
+    bytes -= uint64_t(done);
+  }
+  return true;
+}
+
+bool AtomicFile::writeAt(uint64_t offset, const void *data, uint64_t bytes, std::string &error) {
+  auto *at = static_cast<const char *>(data);
+  while (bytes != 0) {
+    ssize_t done = pwrite(fd, at, bytes < (1u << 30) ? bytes : (1u << 30), off_t(offset));
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done <= 0) {
+      error = done < 0 ? std::strerror(errno) : "nothing was written";
+      return false;
+    }
+    at += done;
+    offset += uint64_t(done);
+    bytes -= uint64_t(done);
+  }
+  return true;
+}
+
+bool AtomicFile::commit(std::string &error) {
+  // Devices and pipes cannot be synced; that is no error.
+  if (fsync(fd) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP) {
+    error = std::strerror(errno);
+    return false;
+  }
+  if (close(fd) != 0) {
+    error = std::strerror(errno);
+    fd = -1;
+    if (!temporary.empty())
+      unlink(temporary.c_str());
+    return false;
+  }
+  fd = -1;
+  if (temporary.empty())
+    return true;
+  if (rename(temporary.c_str(), target.c_str()) != 0) {
+    error = std::strerror(errno);
+    unlink(temporary.c_str());
+    return false;
+  }
+  int folder = ::open(folderOf(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    fsync(folder);
+    close(folder);
+  }
+  return true;
+}
+
+uint64_t forebay::rt::hashBytes(const void *data, uint64_t bytes, uint64_t seed) {
+  static const char nothing = 0;
+  return XXH3_64bits_withSeed(bytes == 0 ? &nothing : data, bytes, seed);
+}
+
+std::string forebay::rt::folderOf(const std::string &path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos)
+    return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string forebay::rt::under(const std::string &folder, const std::string &path) {
+  return path.empty() || path[0] == '/' ? path : folder + "/" + path;
+}
+
+bool forebay::rt::isFolder(const std::string &path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool forebay::rt::exists(const std::string &path) { return access(path.c_str(), F_OK) == 0; }
+
+std::string forebay::rt::sizeText(uint64_t bytes) {
+  const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  unsigned unit = 0;
+  while (value >= 1024 && unit < 4) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : value < 10 ? "%.2f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}

@@ -1,0 +1,179 @@
+//===- Metrics.cpp - One line of JSON for each step -----------------------===//
+
+#include "Metrics.h"
+#include "Files.h"
+
+#include "forebay/kernels.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+using namespace forebay;
+using namespace forebay::rt;
+using Json = nlohmann::ordered_json;
+
+static std::string quoted(const std::string &text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+size_t forebay::rt::formatNumber(double value, char *begin, char *end) {
+  return size_t(std::to_chars(begin, end, value).ptr - begin);
+}
+
+std::string forebay::rt::metricsHeader(const Session &session) {
+  const Program &program = session.program();
+  utsname system{};
+  uname(&system);
+  Json json;
+  json["forebay"] = FOREBAY_VERSION;
+  json["producer"] = program.producer;
+  json["program_abi"] = program.abi;
+  json["kernel_abi"] = program.kernelAbi;
+  json["host"] = std::string(system.sysname) + " " + system.machine;
+  json["backend"] = session.backend().name;
+  json["machine"] = program.machine;
+  json["instruction_set"] = program.isa;
+  json["kernel_instruction_set"] = kernels::instructionSet();
+  json["blas"] = kernels::blasKernel();
+  json["threads"] = session.threads();
+  json["policy"] = program.policy;
+  json["precision"] = program.precision;
+  json["optimizer"] = program.optimizer;
+  json["accumulate"] = program.accumulate;
+  json["dims"] = Json::object();
+  for (const auto &[name, value] : program.dims)
+    json["dims"][name] = value;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Metrics::~Metrics() {
+  if (fd >= 0)
+    ::close(fd);
+}
+
+/// Offset behind the line of step `keep` in the file, or 0 if there is no such line.
+static uint64_t endOfStep(std::string_view content, uint64_t keep) {
+  uint64_t at = 0;
+  while (at < content.size()) {
+    size_t end = content.find('\n', at);
+    if (end == std::string_view::npos)
+      return 0;
+    Json line = Json::parse(content.begin() + at, content.begin() + end, nullptr, false);
+    at = end + 1;
+    if (line.is_object() && line.contains("step") && line["step"].is_number_unsigned() && line["step"].get<uint64_t>() == keep)
+      return at;
+  }
+  return 0;
+}
+
+bool Metrics::open(const std::string &file, const Session &session, uint64_t keep, Problems &problems) {
+  path = file;
+  uint64_t offset = 0;
+  if (keep != 0) {
+    MappedFile old;
+    std::string ignored;
+    if (old.open(path, ignored))
+      offset = endOfStep(old.view(), keep);
+  }
+  fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (offset == 0 ? O_TRUNC : 0), 0666);
+  struct stat info;
+  bool regular = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  if (fd < 0 || (offset != 0 && regular && (ftruncate(fd, off_t(offset)) != 0 || lseek(fd, 0, SEEK_END) < 0))) {
+    problems.error("--metrics=" + path, std::strerror(errno));
+    return false;
+  }
+  const Program &program = session.program();
+  size_t longest = 0;
+  for (const Queue &queue : program.queues)
+    queueKeys.push_back(quoted(queue.name) + ": ");
+  for (const Tensor &tensor : program.tensors) {
+    tensorNames.push_back(quoted(tensor.name));
+    longest = std::max(longest, tensorNames.back().size());
+  }
+  size_t room = 512 + longest;
+  for (const std::string &key : queueKeys)
+    room += key.size() + 40;
+  std::string header = metricsHeader(session) + "\n";
+  line.resize(std::max(room, header.size()));
+  if (offset != 0)
+    return true;
+  append(header.c_str());
+  send();
+  if (failed != 0) {
+    problems.error("--metrics=" + path, std::strerror(failed));
+    return false;
+  }
+  return true;
+}
+
+void Metrics::append(const char *text) {
+  size_t bytes = std::strlen(text);
+  std::memcpy(line.data() + used, text, bytes);
+  used += bytes;
+}
+
+void Metrics::append(double value) {
+  if (!std::isfinite(value))
+    return append("null");
+  used += formatNumber(value, line.data() + used, line.data() + line.size());
+}
+
+void Metrics::append(uint64_t value) { used = size_t(std::to_chars(line.data() + used, line.data() + line.size(), value).ptr - line.data()); }
+
+void Metrics::send() {
+  for (size_t at = 0; at < used && failed == 0;) {
+    ssize_t done = ::write(fd, line.data() + at, used - at);
+    if (done > 0)
+      at += size_t(done);
+    else if (done == 0 || errno != EINTR)
+      failed = done == 0 ? EIO : errno;
+  }
+  used = 0;
+}
+
+void Metrics::write(const StepResult &result) {
+  if (fd < 0 || failed != 0)
+    return;
+  append("{\"step\": ");
+  append(result.step);
+  append(", \"loss\": ");
+  append(result.loss);
+  append(", \"grad_norm\": ");
+  append(double(result.norm));
+  append(", \"lr\": ");
+  append(result.lr);
+  append(", \"applied\": ");
+  append(result.applied ? "true" : "false");
+  append(", \"clipped\": ");
+  append(result.clipped ? "true" : "false");
+  append(", \"nonfinite\": ");
+  append(result.nonfinite >= 0 ? tensorNames[result.nonfinite].c_str() : "null");
+  append(", \"loss_scale\": 1, \"tokens\": ");
+  append(result.tokens);
+  append(", \"step_s\": ");
+  append(double(result.times.end - result.times.begin) * 1e-9);
+  append(", \"queue_s\": {");
+  for (size_t i = 0; i < queueKeys.size(); ++i) {
+    append(i == 0 ? "" : ", ");
+    append(queueKeys[i].c_str());
+    append(double(result.times.busy[i]) * 1e-9);
+  }
+  append("}}\n");
+  send();
+}
+
+bool Metrics::close(std::string &error) {
+  if (fd < 0)
+    return true;
+  if (::close(fd) != 0 && failed == 0)
+    failed = errno;
+  fd = -1;
+  if (failed != 0)
+    error = std::strerror(failed);
+  return failed == 0;
+}

@@ -1,0 +1,326 @@
+//===- Session.cpp - A program that trains --------------------------------===//
+
+#include "Session.h"
+#include "Files.h"
+
+#include "forebay/kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+#include <regex>
+#include <sched.h>
+
+using namespace forebay;
+using namespace forebay::rt;
+
+static constexpr size_t kMaxHyper = 64;
+
+unsigned forebay::rt::allowedCores() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return 1;
+  return std::max(1, CPU_COUNT(&allowed));
+}
+
+/// Bytes that can still be had, from the kernel and the control group, or 0 if unknown.
+static uint64_t availableMemory() {
+  uint64_t available = 0;
+  if (FILE *file = std::fopen("/proc/meminfo", "r")) {
+    char line[128];
+    unsigned long long kib;
+    while (std::fgets(line, sizeof line, file))
+      if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+        available = kib * 1024;
+    std::fclose(file);
+  }
+  auto number = [](const char *path, uint64_t &value) {
+    FILE *file = std::fopen(path, "r");
+    unsigned long long read = 0;
+    bool ok = file && std::fscanf(file, "%llu", &read) == 1;
+    if (file)
+      std::fclose(file);
+    value = read;
+    return ok;
+  };
+  uint64_t limit, used;
+  if (number("/sys/fs/cgroup/memory.max", limit) && number("/sys/fs/cgroup/memory.current", used) && limit > used)
+    available = available == 0 ? limit - used : std::min(available, limit - used);
+  return available;
+}
+
+Session::Session(const LoadedProgram &loaded, const SessionOptions &options)
+    : loaded(loaded), options(options), table(options.backend ? options.backend : &hostBackend()) {
+  for (Slot &slot : slots)
+    slot = {0, 0, NAN, 1, -1, false, false, NAN};
+}
+
+Session::~Session() {
+  if (opened)
+    table->close(opened);
+}
+
+std::unique_ptr<Session> Session::create(const LoadedProgram &loaded, const SessionOptions &options, Problems &problems) {
+  std::unique_ptr<Session> session(new Session(loaded, options));
+  const Program &program = loaded.program;
+  std::string where = loaded.path.empty() ? "program" : loaded.path;
+  bool ok = session->setHyper(problems);
+  ok = session->setFault(problems) && ok;
+  if (!ok)
+    return nullptr;
+
+  uint64_t needed = 0;
+  for (const Space &space : program.spaces)
+    needed += space.arenaBytes;
+  uint64_t available = availableMemory();
+  if (available != 0 && needed > available) {
+    std::string parts;
+    for (const Space &space : program.spaces)
+      parts += (parts.empty() ? "" : ", ") + space.name + " " + sizeText(space.arenaBytes);
+    problems.error(where, "needs " + sizeText(needed) + " of memory (" + parts + "), " + sizeText(available) + " are free")
+        .note("compile for a smaller batch or another policy");
+    return nullptr;
+  }
+
+  BackendConfig &config = session->config;
+  config.program = &program;
+  config.kernels = loaded.kernels;
+  config.threads = options.threads ? options.threads : allowedCores();
+  config.startWorker = kernels::warmUpBlas;
+  config.traceEvents = options.traceEvents;
+  config.delays = options.delays;
+  config.delaySeed = options.delaySeed;
+  BackendHooks &hooks = config.hooks;
+  hooks.user = session.get();
+  hooks.feed = [](void *user, uint64_t micro, uint32_t tensor, void *destination, size_t) {
+    auto &self = *static_cast<Session *>(user);
+    if (self.stepData)
+      self.stepData->feed(tensor, self.firstAttempt * self.program().accumulate + micro, destination);
+  };
+  hooks.scalars = [](void *user, uint64_t step, uint32_t group, float *destination, size_t) {
+    static_cast<Session *>(user)->evaluate(step, group, destination);
+  };
+  hooks.verdict = [](void *user, uint64_t step, const float *verdict) { return static_cast<Session *>(user)->decide(step, verdict); };
+  hooks.report = [](void *user, uint64_t micro, int32_t tensor, const void *source, size_t bytes) {
+    static_cast<Session *>(user)->report(micro, tensor, source, bytes);
+  };
+  std::string error;
+  session->opened = session->table->open(config, error);
+  if (!session->opened) {
+    problems.error(where, error);
+    return nullptr;
+  }
+  return session;
+}
+
+bool Session::setHyper(Problems &problems) {
+  const Program &program = loaded.program;
+  std::vector<std::string> known;
+  for (const HyperDefault &hyper : program.hyper)
+    known.push_back(hyper.name);
+  for (const auto &[name, value] : options.hyper)
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      problems.error("--hyper=" + name, "the program's optimizer" + (program.optimizer.empty() ? "" : " " + program.optimizer) + " has no '" + name + "'")
+          .note("it has " + joined(known));
+      return false;
+    }
+  if (known.size() > kMaxHyper) {
+    problems.error("program", "more than " + std::to_string(kMaxHyper) + " hyper-parameters");
+    return false;
+  }
+  std::vector<size_t> order(known.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return known[a] < known[b]; });
+  for (size_t i = 0; i < order.size(); ++i)
+    if (known[order[i]] == "lr") {
+      lrIndex = int(i);
+      auto it = options.hyper.find("lr");
+      baseRate = it != options.hyper.end() ? it->second : program.hyper[order[i]].value;
+    }
+  for (const Group &group : program.groups) {
+    if (group.values.size() != known.size() || group.fixed.size() != known.size()) {
+      problems.error("program", "a parameter group does not have the optimizer's hyper-parameters");
+      return false;
+    }
+    std::vector<double> values;
+    for (size_t index : order) {
+      auto it = options.hyper.find(known[index]);
+      values.push_back(it != options.hyper.end() && !group.fixed[index] ? it->second : group.values[index]);
+    }
+    groupHyper.push_back(std::move(values));
+  }
+  // The verdict names a gradient by its place among the parameters that have one.
+  for (size_t i = 0; i < program.tensors.size(); ++i)
+    if (program.tensors[i].role == Role::Parameter && program.tensors[i].trainable && !program.tensors[i].noGradient)
+      tensorOfGradient.push_back(int(i));
+  return true;
+}
+
+bool Session::setFault(Problems &problems) {
+  if (!options.fault)
+    return true;
+  config.fault.enabled = true;
+  try {
+    std::regex pattern(options.faultPattern, std::regex::ECMAScript);
+    for (int tensor : tensorOfGradient)
+      if (std::regex_search(loaded.program.tensors[tensor].name, pattern))
+        config.fault.tensors.push_back(uint32_t(tensor));
+  } catch (const std::regex_error &e) {
+    problems.error("FOREBAY_FAULT", "'" + options.faultPattern + "' is not a regular expression: " + e.what());
+    return false;
+  }
+  if (config.fault.tensors.empty()) {
+    problems.error("FOREBAY_FAULT", "'" + options.faultPattern + "' matches no trained parameter");
+    return false;
+  }
+  // Without a step the fault never comes: steps count from 1.
+  config.fault.enabled = options.faultStep >= 1;
+  config.fault.step = options.faultStep - 1;
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+int Session::find(const std::string &name) const {
+  const std::vector<Tensor> &tensors = program().tensors;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].name == name && tensors[i].role != Role::WeightCopy)
+      return int(i);
+  return -1;
+}
+
+void Session::write(size_t index, const void *source) {
+  const Tensor &tensor = program().tensors[index];
+  table->write(opened, tensor.space, tensor.offset, source, tensor.bytes);
+}
+
+void Session::read(size_t index, void *destination) const {
+  const Tensor &tensor = program().tensors[index];
+  table->read(opened, tensor.space, tensor.offset, destination, tensor.bytes);
+}
+
+bool Session::stream(size_t index, const std::function<bool(const void *, uint64_t)> &sink) const {
+  const Tensor &tensor = program().tensors[index];
+  if (auto *base = static_cast<const char *>(table->map(opened, tensor.space)))
+    return tensor.bytes == 0 || sink(base + tensor.offset, tensor.bytes);
+  std::vector<char> piece(std::min<uint64_t>(tensor.bytes, 16 << 20));
+  for (uint64_t at = 0; at < tensor.bytes; at += piece.size()) {
+    uint64_t bytes = std::min<uint64_t>(piece.size(), tensor.bytes - at);
+    table->read(opened, tensor.space, tensor.offset + at, piece.data(), bytes);
+    if (!sink(piece.data(), bytes))
+      return false;
+  }
+  return true;
+}
+
+void Session::refreshCopies() {
+  for (const Tensor &copy : program().tensors) {
+    if (copy.copyOf < 0)
+      continue;
+    uint64_t at = 0;
+    stream(size_t(copy.copyOf), [&](const void *data, uint64_t bytes) {
+      table->write(opened, copy.space, copy.offset + at, data, bytes);
+      at += bytes;
+      return true;
+    });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Called by queues
+//===----------------------------------------------------------------------===//
+
+double Session::rate(uint64_t t) const { return lrIndex < 0 ? NAN : baseRate * options.schedule.factor(t); }
+
+void Session::evaluate(uint64_t step, uint32_t group, float *destination) const {
+  uint64_t t = appliedBefore[step % (kStepsInFlight + 1)] + 1;
+  double values[kMaxHyper];
+  const std::vector<double> &hyper = groupHyper[group];
+  std::copy(hyper.begin(), hyper.end(), values);
+  if (lrIndex >= 0)
+    values[lrIndex] = hyper[lrIndex] * options.schedule.factor(t) * program().groups[group].lrScale;
+  loaded.scalars(int64_t(t), values, destination);
+}
+
+bool Session::decide(uint64_t step, const float *verdict) {
+  Slot &slot = slots[step % kStepsInFlight];
+  uint64_t before = appliedBefore[step % (kStepsInFlight + 1)];
+  slot.hasVerdict = true;
+  slot.norm = verdict[0];
+  slot.coefficient = verdict[1];
+  slot.applied = verdict[2] != 0;
+  slot.bad = slot.applied || !(verdict[3] >= 0) ? -1 : int32_t(verdict[3]);
+  slot.lr = rate(before + 1);
+  appliedBefore[(step + 1) % (kStepsInFlight + 1)] = before + slot.applied;
+  return slot.applied;
+}
+
+void Session::report(uint64_t micro, int32_t tensor, const void *source, size_t bytes) {
+  bool isLoss = tensor < 0 || program().tensors[tensor].role == Role::Loss;
+  if (!isLoss) {
+    if (stepData)
+      stepData->output(uint32_t(tensor), firstAttempt * program().accumulate + micro, source, bytes);
+    return;
+  }
+  Slot &slot = slots[micro / program().accumulate % kStepsInFlight];
+  double value = NAN;
+  if (tensor >= 0 && program().tensors[tensor].type == DType::F64) {
+    std::memcpy(&value, source, sizeof value);
+  } else if (bytes >= sizeof(float)) {
+    float narrow;
+    std::memcpy(&narrow, source, sizeof narrow);
+    value = narrow;
+  }
+  slot.lossSum += value;
+  ++slot.losses;
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+uint64_t Session::run(uint64_t steps, const std::function<void(const StepResult &)> &done, const std::atomic<int> *stop) {
+  // Between runs nothing is in flight, so the counters may have been replaced by a checkpoint's.
+  firstAttempt = state.attempts - ran;
+  appliedBefore[ran % (kStepsInFlight + 1)] = state.applied;
+  uint64_t first = ran, goal = ran + steps;
+  bool stopped = false;
+  table->start(opened, steps);
+  while (ran < goal) {
+    if (stop && !stopped && stop->load() != 0) {
+      goal = table->stop(opened);
+      stopped = true;
+      continue;
+    }
+    StepTimes times;
+    if (!table->wait(opened, ran, 50000000, times))
+      continue;
+    Slot &slot = slots[ran % kStepsInFlight];
+    ++state.attempts;
+    StepResult result;
+    result.step = state.attempts;
+    result.loss = slot.losses ? slot.lossSum / double(slot.losses) : NAN;
+    result.norm = slot.norm;
+    result.lr = slot.lr;
+    result.applied = slot.applied;
+    result.clipped = slot.applied && slot.coefficient < 1;
+    result.nonfinite = slot.bad >= 0 && size_t(slot.bad) < tensorOfGradient.size() ? tensorOfGradient[slot.bad] : -1;
+    result.tokens = uint64_t(program().tokensPerMicroStep) * program().accumulate;
+    result.times = times;
+    state.applied += slot.applied;
+    state.skipped += slot.hasVerdict && !slot.applied;
+    state.clipped += result.clipped;
+    if (done)
+      done(result);
+    slot = {0, 0, NAN, 1, -1, false, false, NAN};
+    ++ran;
+    table->release(opened);
+  }
+  return ran - first;
+}
+
+void Session::flush() { table->flush(opened); }
