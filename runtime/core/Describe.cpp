@@ -167,7 +167,7 @@ private:
       sum.elements += tensor.bytes / byteSize(tensor.type);
     }
     if (!sums.empty())
-      line("state");
+      text += "state\n";
     for (const auto &[key, sum] : sums)
       line("  %-28s %6llu tensors, %12llu elements, %10s in %s", key.first.c_str(), (unsigned long long)sum.tensors,
            (unsigned long long)sum.elements, sizeText(sum.bytes).c_str(), key.second.c_str());
@@ -176,7 +176,7 @@ private:
   }
 
   void memory() {
-    line("memory");
+    text += "memory\n";
     for (uint32_t space = 0; space < program.spaces.size(); ++space) {
       const Space &entry = program.spaces[space];
       uint64_t peak = 0;
@@ -200,7 +200,7 @@ private:
       line("  in %-25s %6llu", phase.c_str(), (unsigned long long)number);
     for (const auto &[spaces, bytes] : counts.copied)
       line("  copied %s to %s: %s", spaces.first.c_str(), spaces.second.c_str(), sizeText(bytes).c_str());
-    line("kernels");
+    text += "kernels\n";
     for (const auto &[kernel, entry] : counts.kernels) {
       std::string flops;
       if (entry.second > 0) {

@@ -3,6 +3,7 @@
 #include "Loader.h"
 #include "Files.h"
 
+#include "forebay/Planning/RaceVerifier.h"
 #include "forebay/backend.h"
 #include "forebay/kernels.h"
 
@@ -53,7 +54,7 @@ bool forebay::rt::runsInstructionSet(const std::string &isa) {
 
 bool forebay::rt::readProgram(const std::string &path, Program &program, Problems &problems) {
   std::string error;
-  if (!readProgramFile(path, program, error) || !validateProgram(program, error)) {
+  if (!readProgramFile(path, program, error) || !validateProgram(program, error) || !verifyProgram(program, error)) {
     // The reader starts its text with the path.
     if (error.rfind(path + ": ", 0) == 0)
       error = error.substr(path.size() + 2);
@@ -137,7 +138,7 @@ std::unique_ptr<LoadedProgram> forebay::rt::makeProgram(Program program, const s
   auto loaded = std::make_unique<LoadedProgram>();
   loaded->program = std::move(program);
   std::string error;
-  if (!validateProgram(loaded->program, error)) {
+  if (!validateProgram(loaded->program, error) || !verifyProgram(loaded->program, error)) {
     problems.error("program", error);
     return nullptr;
   }

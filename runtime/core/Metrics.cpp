@@ -19,7 +19,7 @@ using namespace forebay;
 using namespace forebay::rt;
 using Json = nlohmann::ordered_json;
 
-static std::string quoted(const std::string &text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+static std::string jsonString(const std::string &text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 size_t forebay::rt::formatNumber(double value, char *begin, char *end) {
   return size_t(std::to_chars(begin, end, value).ptr - begin);
@@ -90,9 +90,9 @@ bool Metrics::open(const std::string &file, const Session &session, uint64_t kee
   const Program &program = session.program();
   size_t longest = 0;
   for (const Queue &queue : program.queues)
-    queueKeys.push_back(quoted(queue.name) + ": ");
+    queueKeys.push_back(jsonString(queue.name) + ": ");
   for (const Tensor &tensor : program.tensors) {
-    tensorNames.push_back(quoted(tensor.name));
+    tensorNames.push_back(jsonString(tensor.name));
     longest = std::max(longest, tensorNames.back().size());
   }
   size_t room = 512 + longest;

@@ -175,9 +175,9 @@ bool Session::setFault(Problems &problems) {
     problems.error("FOREBAY_FAULT", "'" + options.faultPattern + "' matches no trained parameter");
     return false;
   }
-  // Without a step the fault never comes: steps count from 1.
-  config.fault.enabled = options.faultStep >= 1;
-  config.fault.step = options.faultStep - 1;
+  // Steps count from 1; those before a checkpoint do not come again.
+  config.fault.enabled = options.faultStep > options.attempts;
+  config.fault.step = options.faultStep - options.attempts - 1;
   return true;
 }
 

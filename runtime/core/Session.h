@@ -30,6 +30,7 @@ struct SessionOptions {
   uint64_t delaySeed = 0;
   bool fault = false;                   ///< NaN in the gradients of parameters that match, at this step (from 1)
   uint64_t faultStep = 0;
+  uint64_t attempts = 0;                ///< of the checkpoint that the run goes on from
   std::string faultPattern;
 };
 
@@ -80,6 +81,8 @@ public:
   void refreshCopies();
 
   Progress &progress() { return state; }
+  /// Attempts made before this session's first step.
+  uint64_t attemptsBefore() const { return state.attempts - ran; }
   /// `data` must outlive the steps.
   void setData(StepData *data) { stepData = data; }
 

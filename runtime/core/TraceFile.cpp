@@ -12,7 +12,7 @@ using namespace forebay;
 using namespace forebay::rt;
 using Json = nlohmann::ordered_json;
 
-static std::string quoted(const std::string &text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+static std::string jsonString(const std::string &text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 bool forebay::rt::writeTrace(const Session &session, const std::string &path, uint64_t &lost, std::string &error) {
   const Program &program = session.program();
@@ -36,16 +36,16 @@ bool forebay::rt::writeTrace(const Session &session, const std::string &path, ui
       std::string label = command.label;
       if (label.empty())
         label = command.kernel >= 0 ? program.kernels[command.kernel].name : "command";
-      std::string text = ", \"name\": " + quoted(label) + ", \"cat\": " + quoted(command.phase) + ", \"args\": {";
+      std::string text = ", \"name\": " + jsonString(label) + ", \"cat\": " + jsonString(command.phase) + ", \"args\": {";
       if (command.kernel >= 0)
-        text += "\"kernel\": " + quoted(program.kernels[command.kernel].name) + ", ";
+        text += "\"kernel\": " + jsonString(program.kernels[command.kernel].name) + ", ";
       middle.push_back(text);
     }
   std::string text = "{\"displayTimeUnit\": \"ms\", \"otherData\": {\"lost_events\": " + std::to_string(lost) + "}, \"traceEvents\": [\n";
   text += "{\"ph\": \"M\", \"pid\": 1, \"name\": \"process_name\", \"args\": {\"name\": \"forebay-run\"}}";
   for (size_t i = 0; i < queues.size(); ++i)
     text += ",\n{\"ph\": \"M\", \"pid\": 1, \"tid\": " + std::to_string(i + 1) +
-            ", \"name\": \"thread_name\", \"args\": {\"name\": " + quoted(program.queues[i].name) + "}}";
+            ", \"name\": \"thread_name\", \"args\": {\"name\": " + jsonString(program.queues[i].name) + "}}";
   for (size_t i = 0; i < queues.size(); ++i)
     for (const TraceEvent &event : queues[i]) {
       char numbers[160];
@@ -53,8 +53,8 @@ bool forebay::rt::writeTrace(const Session &session, const std::string &path, ui
                     double(event.begin - start) * 1e-3, double(event.end - event.begin) * 1e-3);
       text += numbers;
       text += middle[event.command];
-      std::snprintf(numbers, sizeof numbers, "\"step\": %u, \"micro\": %u}}", event.micro / program.accumulate + 1,
-                    event.micro % program.accumulate);
+      std::snprintf(numbers, sizeof numbers, "\"step\": %" PRIu64 ", \"micro\": %u}}",
+                    session.attemptsBefore() + event.micro / program.accumulate + 1, event.micro % program.accumulate);
       text += numbers;
       if (text.size() > (1 << 20)) {
         if (!file.write(text.data(), text.size(), error))

@@ -1,0 +1,275 @@
+//===- Options.cpp - Command line of forebay-run --------------------------===//
+
+#include "Options.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <set>
+
+using namespace forebay::rt;
+
+const char *const forebay::rt::kHelp = R"(usage: forebay-run STEP.so [options]
+       forebay-run STEP.so --describe
+
+Trains (or, for a program made with --forward, evaluates) what forebay-compile made.
+
+Data
+  --feed=INPUT=FILE.npy     rows for an input; the leading axis is the micro-step (repeatable)
+  --repeat                  start over at the end of a file
+  --tokens=FILE             raw little-endian tokens: fills input_ids, labels, attention_mask, position_ids
+  --tokens-type=T           u8, u16 (default), i32, i64
+  --tokens-input=NAME       input that takes the tokens (default input_ids)
+  --tokens-labels=NAME      input that takes the labels (default labels)
+  --tokens-shift=N          labels are the tokens N further on (default 0: the graph shifts them itself)
+  --batching=MODE           consecutive windows (default) or random ones
+  --seed=S                  for random windows
+Training
+  --steps=N                 attempts, skipped ones count (default: what the shortest feed allows)
+  --lr-schedule=S           constant, linear or cosine, with :warmup=N,total=N,min_ratio=X
+  --hyper=KEY=VALUE         changes a default of the optimizer (repeatable)
+  --threads=N               compute workers (default: the allowed cores)
+Weights
+  --weights=FILE|DIR        .safetensors, a folder, or the .onnx (default: the model that was compiled)
+  --verify                  check the content of external data, too
+  --init=SEED               draw weights that are absent
+  --save-weights=F          write the weights as .safetensors at the end
+  --save-outputs=DIR        write the outputs of a --forward program as .npy
+Runs
+  --checkpoint-dir=DIR      write a checkpoint at the end, and
+  --checkpoint-every=N      every N steps
+  --resume                  go on from the newest checkpoint, if there is one
+  --metrics=F.jsonl         one JSON object for each step
+  --trace=F.json            what ran when, for ui.perfetto.dev
+  --profile=F.json          time by kernel and phase
+  --describe[=json|commands]  print what the program is and stop (commands: JSON with the command table)
+  --calibrate               measure this machine (not in this version)
+  --help, --version
+)";
+
+namespace {
+
+class Parser {
+public:
+  Parser(RunOptions &options, Problems &problems) : options(options), problems(problems) {
+    text("steps", [&](const std::string &v) { return count("steps", v, options.steps) && (options.hasSteps = true); });
+    text("feed", [&](const std::string &v) { return feed(v); });
+    flag("repeat", [&] { options.feeds.repeat = true; });
+    text("tokens", [&](const std::string &v) { return path("tokens", v, options.feeds.tokens); });
+    text("tokens-type", [&](const std::string &v) { return choice("tokens-type", v, {"u8", "u16", "i32", "i64"}, options.feeds.tokensType); });
+    text("tokens-input", [&](const std::string &v) { return path("tokens-input", v, options.feeds.tokensInput); });
+    text("tokens-labels", [&](const std::string &v) { return path("tokens-labels", v, options.feeds.tokensLabels); });
+    text("tokens-shift", [&](const std::string &v) { return count("tokens-shift", v, options.feeds.tokensShift); });
+    text("batching", [&](const std::string &v) {
+      std::string mode;
+      if (!choice("batching", v, {"consecutive", "random"}, mode))
+        return false;
+      options.feeds.randomBatches = mode == "random";
+      return true;
+    });
+    text("seed", [&](const std::string &v) { return count("seed", v, options.feeds.seed); });
+    text("lr-schedule", [&](const std::string &v) {
+      std::string error, hint;
+      if (Schedule::parse(v, options.session.schedule, error, hint))
+        return true;
+      problems.error("--lr-schedule=" + v, error).note(hint);
+      return false;
+    });
+    text("hyper", [&](const std::string &v) { return hyper(v); });
+    text("weights", [&](const std::string &v) { return path("weights", v, options.weights.source); });
+    flag("verify", [&] { options.weights.verify = true; });
+    text("init", [&](const std::string &v) { return count("init", v, options.weights.initSeed) && (options.weights.hasInit = true); });
+    text("save-weights", [&](const std::string &v) { return path("save-weights", v, options.saveWeights); });
+    text("save-outputs", [&](const std::string &v) { return path("save-outputs", v, options.saveOutputs); });
+    text("metrics", [&](const std::string &v) { return path("metrics", v, options.metrics); });
+    text("checkpoint-dir", [&](const std::string &v) { return path("checkpoint-dir", v, options.checkpointDir); });
+    text("checkpoint-every", [&](const std::string &v) { return count("checkpoint-every", v, options.checkpointEvery, 1); });
+    flag("resume", [&] { options.resume = true; });
+    text("threads", [&](const std::string &v) {
+      uint64_t threads = 0;
+      if (!count("threads", v, threads, 1, 4096))
+        return false;
+      options.session.threads = unsigned(threads);
+      return true;
+    });
+    text("trace", [&](const std::string &v) { return path("trace", v, options.trace); });
+    text("profile", [&](const std::string &v) { return path("profile", v, options.profile); });
+    flag("describe", [&] { options.describe = "text"; });
+    flag("calibrate", [&] { options.calibrate = true; });
+    text("machine", [&](const std::string &v) { return choice("machine", v, {"cpu", "superchip-emu"}, machine); });
+    text("output", [&](const std::string &v) { return path("output", v, output); });
+    flag("help", [&] { options.help = true; });
+    flag("version", [&] { options.version = true; });
+  }
+
+  void parse(int argc, char **argv) {
+    for (int i = 1; i < argc; ++i) {
+      std::string argument = argv[i];
+      if (argument == "-h")
+        argument = "--help";
+      if (argument == "-o")
+        argument = "--output";
+      if (argument.size() < 2 || argument.compare(0, 2, "--") != 0) {
+        if (argument.size() > 1 && argument[0] == '-')
+          unknown(argument);
+        else if (options.program.empty() && !argument.empty())
+          options.program = argument;
+        else
+          problems.error(argument.empty() ? "''" : argument, "a second program").note("forebay-run takes one STEP.so");
+        continue;
+      }
+      size_t equals = argument.find('=');
+      std::string name = argument.substr(2, equals == std::string::npos ? std::string::npos : equals - 2);
+      if (name == "describe" && equals != std::string::npos) {
+        choice("describe", argument.substr(equals + 1), {"text", "json", "commands"}, options.describe);
+        continue;
+      }
+      auto known = std::find_if(entries.begin(), entries.end(), [&](const Entry &e) { return e.name == name; });
+      if (known == entries.end()) {
+        unknown("--" + name);
+        continue;
+      }
+      if (known->flag) {
+        if (equals != std::string::npos)
+          problems.error(argument, "--" + name + " takes no value");
+        else
+          known->flag();
+        continue;
+      }
+      std::string value;
+      if (equals != std::string::npos) {
+        value = argument.substr(equals + 1);
+      } else if (i + 1 < argc && std::strncmp(argv[i + 1], "--", 2) != 0) {
+        value = argv[++i];
+      } else {
+        problems.error("--" + name, "needs a value: --" + name + "=...");
+        continue;
+      }
+      known->value(value);
+    }
+  }
+
+  /// What only makes sense together.
+  void finish() {
+    if (options.help || options.version)
+      return;
+    if (options.calibrate) {
+      return;
+    }
+    if (options.program.empty() && !problems.any())
+      problems.error("forebay-run", "no program").note("usage: forebay-run STEP.so [options]; see --help");
+    if (options.checkpointDir.empty() && options.checkpointEvery != 0)
+      problems.error("--checkpoint-every", "needs --checkpoint-dir=DIR");
+    if (options.checkpointDir.empty() && options.resume)
+      problems.error("--resume", "needs --checkpoint-dir=DIR");
+    if (options.feeds.tokens.empty() && options.feeds.randomBatches)
+      problems.error("--batching=random", "needs --tokens=FILE");
+    if (!machine.empty() || !output.empty())
+      problems.error(machine.empty() ? "-o" : "--machine", "goes with --calibrate only");
+  }
+
+private:
+  struct Entry {
+    std::string name;
+    std::function<bool(const std::string &)> value;
+    std::function<void()> flag;
+  };
+
+  void text(const char *name, std::function<bool(const std::string &)> value) { entries.push_back({name, std::move(value), nullptr}); }
+  void flag(const char *name, std::function<void()> action) { entries.push_back({name, nullptr, std::move(action)}); }
+
+  void unknown(const std::string &argument) {
+    std::string known;
+    for (const Entry &entry : entries)
+      if (entry.name != "output")
+        known += " --" + entry.name;
+    problems.error(argument, "unknown option").note("known options:" + known);
+  }
+
+  bool bad(const char *name, const std::string &value, const std::string &wanted) {
+    problems.error(std::string("--") + name + "=" + value, wanted);
+    return false;
+  }
+
+  bool count(const char *name, const std::string &value, uint64_t &to, uint64_t least = 0, uint64_t most = uint64_t(1) << 62) {
+    uint64_t parsed;
+    if (!parseCount(value, parsed) || parsed < least || parsed > most)
+      return bad(name, value,
+                 "must be a whole number" + (least > 0 ? " of at least " + std::to_string(least) : std::string()) +
+                     (most < uint64_t(1) << 62 ? " and at most " + std::to_string(most) : ""));
+    to = parsed;
+    return true;
+  }
+
+  bool path(const char *name, const std::string &value, std::string &to) {
+    if (value.empty())
+      return bad(name, value, "is empty");
+    to = value;
+    return true;
+  }
+
+  bool choice(const char *name, const std::string &value, const std::vector<std::string> &known, std::string &to) {
+    if (std::find(known.begin(), known.end(), value) == known.end())
+      return bad(name, value, "must be one of " + joined(known));
+    to = value;
+    return true;
+  }
+
+  bool feed(const std::string &value) {
+    // Names of inputs may hold '=', paths may too: the last one that leaves a name is not better than the first.
+    size_t equals = value.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == value.size())
+      return bad("feed", value, "must be INPUT=FILE.npy");
+    options.feeds.arrays.push_back({value.substr(0, equals), value.substr(equals + 1)});
+    return true;
+  }
+
+  bool hyper(const std::string &value) {
+    size_t equals = value.find('=');
+    double number = 0;
+    std::string right = equals == std::string::npos ? "" : value.substr(equals + 1);
+    std::string lower = right;
+    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+    if (lower == "true" || lower == "false")
+      number = lower == "true";
+    else if (equals == 0 || !parseNumber(right, number))
+      return bad("hyper", value, "must be KEY=NUMBER");
+    options.session.hyper[value.substr(0, equals)] = number;
+    return true;
+  }
+
+  RunOptions &options;
+  Problems &problems;
+  std::vector<Entry> entries;
+  std::string machine, output;
+};
+
+void readEnvironment(RunOptions &options, Problems &problems) {
+  if (const char *seed = std::getenv("FOREBAY_DELAY_SEED"); seed && *seed) {
+    options.session.delays = parseCount(seed, options.session.delaySeed);
+    if (!options.session.delays)
+      problems.error("FOREBAY_DELAY_SEED", std::string("'") + seed + "' is not a whole number");
+  }
+  if (const char *fault = std::getenv("FOREBAY_FAULT"); fault && *fault) {
+    std::string text = fault;
+    const std::string begin = "nan@step=", middle = ",param=";
+    size_t comma = text.find(middle);
+    options.session.fault = text.compare(0, begin.size(), begin) == 0 && comma != std::string::npos &&
+                            parseCount(text.substr(begin.size(), comma - begin.size()), options.session.faultStep);
+    if (options.session.fault)
+      options.session.faultPattern = text.substr(comma + middle.size());
+    else
+      problems.error("FOREBAY_FAULT", "'" + text + "' is not of the form nan@step=7,param=REGEX");
+  }
+}
+
+} // namespace
+
+bool forebay::rt::parseOptions(int argc, char **argv, RunOptions &options, Problems &problems) {
+  Parser parser(options, problems);
+  parser.parse(argc, argv);
+  parser.finish();
+  readEnvironment(options, problems);
+  return !problems.any();
+}
