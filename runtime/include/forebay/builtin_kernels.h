@@ -76,20 +76,25 @@ struct GemmParams {
   int64_t tileM, tileN, bias;
 };
 
-/// Sets tileM, tileN from the shape: tiles of about 512 x 512, smaller where a product would have fewer than 16 of them.
+/// Sets tileM, tileN from the shape. A tile of m x n x k costs mnk + 20 (m + n) k multiplications (each tile packs its rows of A and
+/// columns of B again) + the call; chosen is the grid that is best for 1 to 8 workers together.
 static inline void setGemmTile(GemmParams &p) {
   int64_t batches = p.batch[0] * p.batch[1] * p.batch[2] * p.batch[3];
-  int64_t partsM = maxOf(1, ceilDiv(p.m, 512)), partsN = maxOf(1, ceilDiv(p.n, 512));
-  int64_t tileM = maxOf(1, p.m), tileN = maxOf(1, p.n);
-  for (;;) {
-    tileM = maxOf(1, minOf(p.m, roundUp(ceilDiv(p.m, partsM), 16)));
-    tileN = maxOf(1, minOf(p.n, roundUp(ceilDiv(p.n, partsN), 16)));
-    if (batches * partsM * partsN >= 16 || tileM * tileN * maxOf(1, p.k) < (int64_t(1) << 24) || tileM * tileN <= 128 * 128)
-      break;
-    ++(tileM >= tileN ? partsM : partsN);
-  }
-  p.tileM = tileM;
-  p.tileN = tileN;
+  int64_t m = maxOf(1, p.m), n = maxOf(1, p.n), k = maxOf(1, p.k);
+  const int64_t workers[4] = {1, 2, 4, 8}, weight[4] = {4, 4, 2, 1};
+  double best = 0;
+  for (int64_t partsM = ceilDiv(m, 1024), i = 0; i < 24; ++i, ++partsM)
+    for (int64_t partsN = ceilDiv(n, 1024), j = 0; j < 24; ++j, ++partsN) {
+      int64_t tileM = minOf(m, roundUp(ceilDiv(m, partsM), 16)), tileN = minOf(n, roundUp(ceilDiv(n, partsN), 16));
+      int64_t tiles = batches * ceilDiv(m, tileM) * ceilDiv(n, tileN);
+      double tile = double(tileM * tileN + 20 * (tileM + tileN)) * double(k) + 20000, cost = 0;
+      for (int w = 0; w < 4; ++w)
+        cost += double(weight[w] * workers[w] * ceilDiv(maxOf(1, tiles), workers[w])) * tile;
+      if (best != 0 && cost >= best)
+        continue;
+      best = cost;
+      p.tileM = tileM, p.tileN = tileN;
+    }
 }
 static inline Launch gemmLaunch(const GemmParams &p) {
   return onePhase(p.batch[0] * p.batch[1] * p.batch[2] * p.batch[3] * ceilDiv(p.m, p.tileM) * ceilDiv(p.n, p.tileN));
