@@ -22,4 +22,5 @@ void forebay::registerAllPasses() {
   registerTrainRaisePipeline();
   registerForebayOffloadPasses();
   registerForebayConversionPasses();
+  registerAllPipelines();
 }

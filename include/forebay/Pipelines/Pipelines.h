@@ -18,6 +18,9 @@ void registerAllDialects(mlir::DialectRegistry &registry);
 /// Every pass and pipeline, for the textual pass pipeline.
 void registerAllPasses();
 
+/// The named pipelines (`forebay-train`, ...); called by registerAllPasses.
+void registerAllPipelines();
+
 } // namespace forebay
 
 #endif // FOREBAY_PIPELINES_PIPELINES_H

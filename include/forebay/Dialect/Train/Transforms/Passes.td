@@ -139,4 +139,44 @@ def TrainRaiseLoss : TrainRaisePass<"train-raise-loss"> {
   }];
 }
 
+//===----------------------------------------------------------------------===//
+// The step
+//===----------------------------------------------------------------------===//
+
+def TrainSetOptimizer : Pass<"train-set-optimizer", "::mlir::ModuleOp"> {
+  let summary = "Put an optimizer into the module and assign parameter groups";
+  let description = [{
+    Adds the `train.optimizer` definition named by `optimizer` (`adamw`, `adam`, `sgd`, `lion`, or a file that ends in
+    `.mlir`), changes its defaults as `hyper` says, and attaches `train.hyper` to the trainable arguments of `@forward` or `@step` that a
+    `group` matches. Runs at any level before `train-build-step`. Problems are reported all at once.
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "Built-in optimizer or FILE.mlir">,
+    ListOption<"hyper", "hyper", "std::string", "KEY=VALUE: a default of the optimizer">,
+    ListOption<"group", "group", "std::string", "REGEX:KEY=VALUE,...: values for the parameters whose name matches">
+  ];
+  let dependentDialects = ["::forebay::train::TrainDialect", "::mlir::func::FuncDialect"];
+}
+
+def TrainBuildStep : Pass<"train-build-step", "::mlir::ModuleOp"> {
+  let summary = "Make a whole training step out of a differentiated function";
+  let description = [{
+    Before: `@step(inputs, initializers) -> (outputs, gradients)`, as `train-differentiate` leaves it, and one
+    `train.optimizer`.
+
+    After: `@step(inputs, initializers, moments, accumulators) -> (outputs, verdict, new parameters, new moments, new
+    accumulators)`, each state argument donated to its result (`train.donate`). Gradients are accumulated over the micro-steps
+    (`accumulate` > 1), their norm gives the verdict, each parameter gets one `train.update`. Parameters with equal
+    `train.hyper` share one `train.scalars`.
+
+    Guarantees: gradients enter the norm in initializer order; a parameter that is frozen or has no gradient is neither
+    donated nor updated.
+  }];
+  let options = [
+    Option<"accumulate", "accumulate", "int64_t", "1", "Micro-steps in a step">,
+    Option<"clipNorm", "clip-norm", "double", "0.0", "Limit of the global gradient norm; 0: no clipping">
+  ];
+  let dependentDialects = ["::forebay::train::TrainDialect", "::mlir::func::FuncDialect"];
+}
+
 #endif // FOREBAY_DIALECT_TRAIN_TRANSFORMS_PASSES_TD

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Makes quickstart's model: a byte-level GPT-2 of 1.5 million parameters, without weights.
+
+    pip install torch transformers onnx onnxscript
+    python make_model.py gpt-bytes.onnx
+
+Only the graph is written (about 300 KB): `forebay-run --init=SEED` makes the weights.
+"""
+import sys
+
+import onnx
+import torch
+import transformers as hf
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+
+class Step(hf.GPT2LMHeadModel):
+    def forward(self, input_ids, labels):
+        return super().forward(input_ids=input_ids, labels=labels, use_cache=False).loss
+
+
+def main():
+    config = hf.GPT2Config(
+        vocab_size=256, n_embd=160, n_layer=4, n_head=5, n_positions=256, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+        bos_token_id=0, eos_token_id=1,
+    )
+    with FakeTensorMode():
+        model = Step(config).train()
+        ids = torch.zeros(2, 16, dtype=torch.long)
+        dims = {0: torch.export.Dim("batch", min=1, max=4096), 1: torch.export.Dim("seq", min=2, max=256)}
+        program = torch.onnx.export(
+            model, (ids, ids.clone()), input_names=["input_ids", "labels"], output_names=["loss"],
+            dynamic_shapes={"input_ids": dims, "labels": dims}, dynamo=True, opset_version=23, optimize=False, verbose=False,
+        )
+    program.save(sys.argv[1], include_initializers=False, keep_initializers_as_inputs=True)
+
+    # Stack traces name files of the machine that exported; nothing needs them.
+    proto = onnx.load(sys.argv[1])
+    keep = ("pkg.torch.onnx.name_scopes", "pkg.torch.onnx.fx_node", "namespace")
+    for node in proto.graph.node:
+        props = [(p.key, p.value) for p in node.metadata_props if p.key in keep]
+        del node.metadata_props[:]
+        for key, value in props:
+            node.metadata_props.add(key=key, value=value)
+        node.doc_string = ""
+    onnx.save(proto, sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()
