@@ -28,6 +28,57 @@ def Offload_EngineAttr : EnumAttr<Offload_Dialect, Offload_Engine, "engine"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Offload_Role : I32EnumAttr<"Role", "what a buffer is for; same numbers as forebay::Role of the program", [
+  I32EnumAttrCase<"Input", 0, "input">, I32EnumAttrCase<"Parameter", 1, "parameter">,
+  I32EnumAttrCase<"WeightCopy", 2, "weight_copy">, I32EnumAttrCase<"Buffer", 3, "buffer">,
+  I32EnumAttrCase<"Moment", 4, "moment">, I32EnumAttrCase<"Accumulator", 5, "accumulator">,
+  I32EnumAttrCase<"Output", 6, "output">, I32EnumAttrCase<"Loss", 7, "loss">,
+  I32EnumAttrCase<"Gradient", 8, "gradient">, I32EnumAttrCase<"Activation", 9, "activation">,
+  I32EnumAttrCase<"Control", 10, "control">, I32EnumAttrCase<"Staging", 11, "staging">,
+  I32EnumAttrCase<"Workspace", 12, "workspace">
+]> {
+  let cppNamespace = "::forebay::offload";
+  let genSpecializedAttr = 0;
+}
+def Offload_RoleAttr : EnumAttr<Offload_Dialect, Offload_Role, "role"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Offload_Predicate : I32EnumAttr<"Predicate", "when a command runs (see program.h)", [
+  I32EnumAttrCase<"Always", 0, "always">, I32EnumAttrCase<"FirstMicro", 1, "first_micro">,
+  I32EnumAttrCase<"LaterMicro", 2, "later_micro">, I32EnumAttrCase<"LastMicro", 3, "last_micro">,
+  I32EnumAttrCase<"Apply", 4, "apply">
+]> {
+  let cppNamespace = "::forebay::offload";
+  let genSpecializedAttr = 0;
+}
+def Offload_PredicateAttr : EnumAttr<Offload_Dialect, Offload_Predicate, "predicate"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Offload_Access : I32EnumAttr<"Access", "what a command does to a range", [
+  I32EnumAttrCase<"Read", 1, "read">, I32EnumAttrCase<"Write", 2, "write">, I32EnumAttrCase<"ReadWrite", 3, "readwrite">
+]> {
+  let cppNamespace = "::forebay::offload";
+  let genSpecializedAttr = 0;
+}
+
+def Offload_RangeAttr : AttrDef<Offload_Dialect, "Range"> {
+  let mnemonic = "range";
+  let summary = "Bytes of an arena";
+  let description = [{ `#offload.range<hbm, 4096, 256, read>`: bytes [4096, 4096 + 256) of the arena of `hbm`, which a command reads. }];
+  let parameters = (ins EnumParameter<Offload_Space>:$space, "uint64_t":$offset, "uint64_t":$bytes, EnumParameter<Offload_Access>:$access);
+  let assemblyFormat = "`<` $space `,` $offset `,` $bytes `,` $access `>`";
+}
+
+def Offload_WaitAttr : AttrDef<Offload_Dialect, "Wait"> {
+  let mnemonic = "wait";
+  let summary = "An event that must have been signalled";
+  let description = [{ `#offload.wait<3, 0>`: event 3 of this iteration; `#offload.wait<3, 1>`: of the previous one. }];
+  let parameters = (ins "uint32_t":$event, "uint32_t":$distance);
+  let assemblyFormat = "`<` $event `,` $distance `>`";
+}
+
 def Offload_KernelAttr : AttrDef<Offload_Dialect, "Kernel"> {
   let mnemonic = "kernel";
   let summary = "How a dispatch function runs";

@@ -5,6 +5,8 @@
 
 #include "mlir/Pass/Pass.h"
 
+#include <string>
+
 namespace forebay {
 
 #define GEN_PASS_DECL

@@ -1,0 +1,55 @@
+//===- Layout.h - Every buffer of a schedule gets its bytes -----*- C++ -*-===//
+///
+/// \file
+/// Lives of buffers over the cyclic step, in-place reuse, packing into arenas, and what is live at the peak. No MLIR here.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef FOREBAY_PLANNING_LAYOUT_H
+#define FOREBAY_PLANNING_LAYOUT_H
+
+#include "forebay/Planning/Schedule.h"
+
+#include <map>
+
+namespace forebay::planning {
+
+struct BufferLayout {
+  uint64_t offset = 0;
+  uint32_t first = 0, last = 0; ///< operations; all of them for persistent buffers
+  int32_t over = -1;            ///< buffer whose bytes it took over, in place
+};
+
+struct SpaceLayout {
+  uint64_t arenaBytes = 0;
+  uint64_t liveBytes = 0;  ///< largest sum of what lives at one time, each size rounded to 64
+  uint32_t peak = 0;       ///< operation at which it is reached first
+  std::map<Role, uint64_t> roles; ///< bytes (rounded to 64) that live at the peak
+};
+
+struct Layout {
+  std::vector<BufferLayout> buffers;
+  std::vector<SpaceLayout> spaces;
+  bool holdsCopies = false;
+
+  bool fits(const Machine &machine) const;
+};
+
+/// `holdCopies`: the source of a copy between spaces keeps its bytes until the next copy on that queue, so that the compute queue need not wait
+/// for the copy when it takes the bytes again.
+Layout layOut(const Schedule &schedule, const Machine &machine, bool holdCopies);
+
+/// Holding copies where that fits, else not.
+Layout layOut(const Schedule &schedule, const Machine &machine);
+
+/// Commands of `schedule` at the places of `layout`, one for each operation, without waits and signals. `kernel` is that of the
+/// scheduled operation, `tensor` and the index of feeds are buffers.
+std::vector<Command> makeCommands(const Schedule &schedule, const Layout &layout);
+
+/// Adds the waits that order all conflicting accesses, also across iterations, and the signals they need; no wait can be left out. Returns the number of
+/// events. See docs/algorithms/placement.md.
+uint32_t deriveWaits(std::vector<Command> &commands, uint32_t queues, uint32_t accumulate);
+
+} // namespace forebay::planning
+
+#endif // FOREBAY_PLANNING_LAYOUT_H

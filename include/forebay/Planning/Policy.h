@@ -1,0 +1,82 @@
+//===- Policy.h - Decides what lives where ----------------------*- C++ -*-===//
+///
+/// \file
+/// A policy turns a problem and a machine into decisions, `buildSchedule` turns decisions into operations on buffers. A new policy is one
+/// class and one line in `findPolicy`; a new kind of decision is one field here and its realisation in the schedule builder.
+/// See docs/algorithms/placement.md. No MLIR here.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef FOREBAY_PLANNING_POLICY_H
+#define FOREBAY_PLANNING_POLICY_H
+
+#include "forebay/Planning/Machine.h"
+#include "forebay/Planning/Problem.h"
+
+#include <memory>
+
+namespace forebay::planning {
+
+/// Elements [first, first + count) of a trained parameter.
+struct Piece {
+  uint32_t parameter; ///< index into the list of trainedParameters
+  uint64_t first, count;
+};
+
+/// Consecutive parameters in the order in which their gradients are complete; unit of copies and updates.
+struct Bucket {
+  std::vector<Piece> pieces;
+  uint64_t bytes = 0;      ///< fp32 gradient
+  uint32_t completeAt = 0; ///< operation after which all its gradients are there
+  uint32_t firstUse = 0;   ///< first operation that reads one of its parameters
+};
+
+/// Buckets of at most `problem.bucketBytes`; a larger parameter is split at multiples of 1024 elements and shares no bucket.
+std::vector<Bucket> formBuckets(const Problem &problem, const std::vector<TrainedParameter> &trained);
+
+/// Where an argument lives for the whole run.
+struct ArgumentPlacement {
+  uint32_t home = 0;        ///< space
+  bool weightCopy = false;  ///< parameters: a copy in the compute space feeds forward and backward
+};
+
+/// What happens to a bucket once its gradients are there.
+struct BucketPlacement {
+  uint32_t gradientSpace = 0; ///< where gradients are summed, their norm is taken and the update reads them
+  uint32_t updateQueue = 0;   ///< after the verdict
+};
+
+/// One answer to "why is this there?", with its numbers; becomes a remark.
+struct Decision {
+  std::string subject;  ///< "bucket 3", "w.weight"
+  std::string name;     ///< "Offloaded", "Kept"
+  bool accepted = true; ///< rejected options are told, too
+  std::string reason;
+  std::vector<std::pair<std::string, int64_t>> numbers;
+};
+
+struct Placement {
+  std::vector<ArgumentPlacement> arguments; ///< one for each argument of the problem
+  std::vector<Bucket> buckets;
+  std::vector<BucketPlacement> bucketPlacements; ///< one for each bucket
+  std::vector<Decision> decisions;
+};
+
+class PlacementPolicy {
+public:
+  virtual ~PlacementPolicy() = default;
+  virtual const char *name() const = 0;
+  /// False if the policy makes no sense on `machine`; `why` ends the sentence "policy 'x' needs ...".
+  virtual bool supports(const Machine &machine, std::string &why) const = 0;
+  virtual Placement place(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine) const = 0;
+};
+
+/// The policy called `name`, or null.
+std::unique_ptr<PlacementPolicy> findPolicy(const std::string &name);
+
+/// Names of all policies, in the order in which the default tries them.
+std::vector<std::string> policyNames();
+
+} // namespace forebay::planning
+
+#endif // FOREBAY_PLANNING_POLICY_H

@@ -1,0 +1,203 @@
+//===- Layout.cpp - Every buffer of a schedule gets its bytes -------------===//
+
+#include "forebay/Planning/Layout.h"
+#include "forebay/Planning/Packer.h"
+
+#include <algorithm>
+#include <cassert>
+#include <set>
+
+using namespace forebay;
+using namespace forebay::planning;
+
+namespace {
+
+class LayoutMaker {
+public:
+  LayoutMaker(const Schedule &schedule, const Machine &machine, bool holdCopies)
+      : schedule(schedule), machine(machine), group(schedule.buffers.size()) {
+    layout.holdsCopies = holdCopies;
+    layout.buffers.resize(schedule.buffers.size());
+    layout.spaces.resize(machine.spaces.size());
+  }
+
+  Layout run() {
+    findLives();
+    reuseInPlace();
+    for (uint32_t space = 0; space < machine.spaces.size(); ++space)
+      packSpace(space);
+    return std::move(layout);
+  }
+
+private:
+  BufferLayout &at(uint32_t buffer) { return layout.buffers[buffer]; }
+  bool persistent(uint32_t buffer) const { return schedule.buffers[buffer].persistent; }
+
+  void findLives() {
+    uint32_t end = schedule.ops.empty() ? 0 : schedule.ops.size() - 1;
+    std::vector<bool> seen(schedule.buffers.size());
+    std::vector<std::vector<uint32_t>> held(machine.queues.size()); // sources of the last copy of each queue
+    for (uint32_t i = 0; i < schedule.ops.size(); ++i) {
+      const ScheduledOp &op = schedule.ops[i];
+      for (const BufferRange &range : op.operands) {
+        if (!seen[range.buffer])
+          at(range.buffer).first = i;
+        seen[range.buffer] = true;
+        at(range.buffer).last = std::max(at(range.buffer).last, i);
+      }
+      if (op.kind != CommandKind::Copy || !layout.holdsCopies || op.queue == machine.computeQueue)
+        continue;
+      for (uint32_t source : held[op.queue])
+        at(source).last = std::max(at(source).last, i);
+      held[op.queue].clear();
+      for (size_t k = 0; k < op.operands.size(); k += 2)
+        held[op.queue].push_back(op.operands[k].buffer);
+    }
+    for (uint32_t b = 0; b < schedule.buffers.size(); ++b) {
+      group[b] = b;
+      if (persistent(b))
+        at(b).first = 0, at(b).last = end;
+    }
+  }
+
+  /// A result takes over an operand's bytes where the kernel allows it and nobody reads the operand later.
+  void reuseInPlace() {
+    for (uint32_t i = 0; i < schedule.ops.size(); ++i) {
+      const ScheduledOp &op = schedule.ops[i];
+      std::set<uint32_t> taken;
+      for (size_t k = 0; k < op.inplace.size(); ++k) {
+        if (op.inplace[k] < 0)
+          continue;
+        uint32_t from = op.operands[op.inplace[k]].buffer, to = op.operands[k].buffer;
+        const Buffer &a = schedule.buffers[from], &b = schedule.buffers[to];
+        auto reads = [&](const BufferRange &range) { return range.buffer == from; };
+        if (from == to || a.persistent || b.persistent || a.space != b.space || a.bytes != b.bytes || at(from).last != i ||
+            at(to).first != i || std::count_if(op.operands.begin(), op.operands.end(), reads) != 1 || !taken.insert(from).second)
+          continue;
+        at(to).over = from;
+        group[to] = group[from];
+      }
+    }
+  }
+
+  void packSpace(uint32_t space) {
+    // What lives for ever lies at the bottom, in the order of the arguments.
+    std::vector<uint32_t> persistentOnes, others;
+    for (uint32_t b = 0; b < schedule.buffers.size(); ++b)
+      if (schedule.buffers[b].space == space)
+        (persistent(b) ? persistentOnes : others).push_back(b);
+    std::vector<int32_t> together = streamedTogether();
+    std::vector<PackItem> items(persistentOnes.size());
+    std::vector<int32_t> sets;
+    for (size_t i = 0; i < items.size(); ++i) {
+      items[i].bytes = schedule.buffers[persistentOnes[i]].bytes;
+      sets.push_back(together[persistentOnes[i]]);
+    }
+    uint64_t base = packPersistent(items, sets);
+    for (size_t i = 0; i < items.size(); ++i)
+      at(persistentOnes[i]).offset = items[i].offset;
+
+    std::vector<int32_t> itemOf(schedule.buffers.size(), -1);
+    items.clear();
+    for (uint32_t b : others) {
+      int32_t &item = itemOf[group[b]];
+      if (item < 0) {
+        item = items.size();
+        items.push_back({0, at(b).first, at(b).last, {}, 0});
+      }
+      items[item].bytes = std::max(items[item].bytes, schedule.buffers[b].bytes);
+      items[item].first = std::min(items[item].first, at(b).first);
+      items[item].last = std::max(items[item].last, at(b).last);
+      if (together[b] < 0 || schedule.buffers[b].bytes < kStreamed)
+        continue;
+      for (uint32_t p : persistentOnes)
+        if (together[p] == together[b] && schedule.buffers[p].bytes >= kStreamed)
+          items[item].avoid.push_back(at(p).offset);
+    }
+    PackResult result = pack(items, base);
+    for (uint32_t b : others)
+      at(b).offset = items[itemOf[group[b]]].offset;
+
+    SpaceLayout &summary = layout.spaces[space];
+    summary.arenaBytes = result.arenaBytes;
+    summary.liveBytes = result.liveBytes;
+    summary.peak = result.peak;
+    uint64_t padding = base;
+    for (uint32_t b : persistentOnes) {
+      summary.roles[schedule.buffers[b].role] += roundUp(schedule.buffers[b].bytes);
+      padding -= roundUp(schedule.buffers[b].bytes);
+    }
+    summary.liveBytes -= padding;
+    // Of buffers that share bytes in place, the one alive at the peak counts (the later one at the operation that hands over).
+    std::set<uint32_t> counted;
+    for (auto it = others.rbegin(); it != others.rend(); ++it)
+      if (at(*it).first <= result.peak && result.peak <= at(*it).last && counted.insert(group[*it]).second)
+        summary.roles[schedule.buffers[*it].role] += roundUp(schedule.buffers[*it].bytes);
+  }
+
+  /// For each buffer a number shared with those that an update reads and writes in one pass, or -1.
+  std::vector<int32_t> streamedTogether() const {
+    std::vector<int32_t> result(schedule.buffers.size(), -1);
+    for (const ScheduledOp &op : schedule.ops) {
+      if (op.phase != Phase::Update || op.kind != CommandKind::Dispatch || op.parameter < 0)
+        continue;
+      for (const BufferRange &range : op.operands)
+        result[range.buffer] = op.parameter;
+    }
+    return result;
+  }
+
+  const Schedule &schedule;
+  const Machine &machine;
+  Layout layout;
+  std::vector<uint32_t> group; ///< first of the buffers that share its bytes
+};
+
+} // namespace
+
+bool Layout::fits(const Machine &machine) const {
+  for (size_t i = 0; i < spaces.size(); ++i)
+    if (spaces[i].arenaBytes > machine.spaces[i].capacity)
+      return false;
+  return true;
+}
+
+Layout planning::layOut(const Schedule &schedule, const Machine &machine, bool holdCopies) {
+  return LayoutMaker(schedule, machine, holdCopies).run();
+}
+
+Layout planning::layOut(const Schedule &schedule, const Machine &machine) {
+  Layout held = layOut(schedule, machine, true);
+  if (held.fits(machine))
+    return held;
+  Layout tight = layOut(schedule, machine, false);
+  // Packing is a heuristic: the tight one may even be larger.
+  for (size_t i = 0; i < tight.spaces.size(); ++i)
+    if (tight.spaces[i].arenaBytes > held.spaces[i].arenaBytes && !tight.fits(machine))
+      return held;
+  return tight;
+}
+
+std::vector<Command> planning::makeCommands(const Schedule &schedule, const Layout &layout) {
+  std::vector<Command> commands;
+  commands.reserve(schedule.ops.size());
+  for (const ScheduledOp &op : schedule.ops) {
+    Command c;
+    c.kind = op.kind;
+    c.predicate = op.predicate;
+    c.queue = op.queue;
+    c.kernel = op.kernel;
+    c.index = op.index;
+    for (const BufferRange &range : op.operands)
+      c.operands.push_back({schedule.buffers[range.buffer].space, layout.buffers[range.buffer].offset + range.offset, range.bytes, range.access});
+    c.params = op.params;
+    c.tiles = op.tiles;
+    c.scratch = op.scratch;
+    c.label = op.label;
+    c.phase = name(op.phase);
+    c.flops = op.flops;
+    c.tensor = op.parameter;
+    commands.push_back(std::move(c));
+  }
+  return commands;
+}

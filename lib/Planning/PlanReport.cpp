@@ -1,0 +1,188 @@
+//===- PlanReport.cpp - What a plan needs, for people and scripts ---------===//
+
+#include "forebay/Planning/PlanReport.h"
+#include "forebay/Planning/Machine.h"
+#include "forebay/Planning/Packer.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+using namespace forebay;
+using namespace forebay::planning;
+
+/// A value whose bytes another one takes over in place at its last command counts until then.
+static std::vector<Value> withoutHandovers(const Program &program) {
+  std::map<std::tuple<uint32_t, uint64_t, uint32_t>, uint64_t> starts; // space, offset, first command: bytes
+  for (const Value &v : program.values)
+    if (!v.persistent)
+      starts[{v.space, v.offset, v.first}] = v.bytes;
+  std::vector<Value> values = program.values;
+  for (Value &v : values) {
+    auto next = starts.find({v.space, v.offset, v.last});
+    if (!v.persistent && v.first < v.last && next != starts.end() && next->second == v.bytes)
+      --v.last;
+  }
+  return values;
+}
+
+PlanReport planning::makeReport(const Program &program) {
+  PlanReport report;
+  report.policy = program.policy;
+  report.machine = program.machine;
+  report.flopsPerToken = program.flopsPerToken;
+  report.scratchBytes = program.scratchBytes;
+  report.workspaceBytes = program.workspaceBytes;
+  report.commands = program.step.size();
+  for (const Command &c : program.step) {
+    report.waits += c.waits.size();
+    if (c.kind != CommandKind::Copy || c.predicate == Predicate::LaterMicro)
+      continue;
+    for (size_t i = 0; i + 1 < c.operands.size(); i += 2)
+      if (c.operands[i].space != c.operands[i + 1].space)
+        report.copied[c.operands[i].space == 0] += c.operands[i].bytes;
+  }
+  for (const Tensor &t : program.tensors) {
+    if (t.role != Role::Parameter)
+      continue;
+    report.parameters += t.bytes / byteSize(t.type);
+    if (t.trainable && !t.noGradient)
+      report.trainedParameters += t.bytes / byteSize(t.type);
+  }
+
+  std::vector<Value> values = withoutHandovers(program);
+  for (uint32_t s = 0; s < program.spaces.size(); ++s) {
+    SpaceReport space;
+    space.name = program.spaces[s].name;
+    space.peak = program.spaces[s].arenaBytes;
+    space.capacity = program.spaces[s].capacity;
+    report.fits &= space.peak <= space.capacity;
+    std::map<uint32_t, int64_t> change;
+    for (const Value &v : values)
+      if (v.space == s) {
+        change[v.first] += roundUp(v.bytes);
+        change[v.last + 1] -= roundUp(v.bytes);
+      }
+    int64_t live = 0;
+    for (auto [time, delta] : change) {
+      live += delta;
+      if (static_cast<uint64_t>(live) > space.live) {
+        space.live = live;
+        space.peakCommand = time;
+      }
+    }
+    for (const Value &v : values)
+      if (v.space == s && v.first <= space.peakCommand && space.peakCommand <= v.last)
+        space.roles[v.role] += roundUp(v.bytes);
+    report.spaces.push_back(std::move(space));
+  }
+  return report;
+}
+
+static std::string pad(std::string text, size_t width) {
+  if (text.size() < width)
+    text.insert(0, width - text.size(), ' ');
+  return text;
+}
+
+static std::string grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (int64_t at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(at, ",");
+  return text;
+}
+
+std::string planning::toText(const PlanReport &report) {
+  constexpr size_t kLabel = 22, kColumn = 14;
+  std::string out = "policy " + report.policy + " on machine " + report.machine + (report.fits ? "" : ": does not fit") + "\n";
+  auto row = [&](std::string label, auto cell) {
+    label.resize(kLabel, ' ');
+    out += label;
+    for (const SpaceReport &space : report.spaces)
+      out += pad(cell(space), kColumn);
+    out += "\n";
+  };
+  row("memory", [](const SpaceReport &s) { return s.name; });
+  row("capacity", [](const SpaceReport &s) { return readableSize(s.capacity); });
+  row("arena (planned peak)", [](const SpaceReport &s) { return readableSize(s.peak); });
+  std::map<Role, bool> roles;
+  for (const SpaceReport &space : report.spaces)
+    for (auto &[role, bytes] : space.roles)
+      roles[role] = true;
+  for (auto &[role, unused] : roles)
+    row(std::string("  ") + name(role), [role = role](const SpaceReport &s) {
+      auto it = s.roles.find(role);
+      return it == s.roles.end() ? std::string("-") : readableSize(it->second);
+    });
+  row("  unused at the peak", [](const SpaceReport &s) { return readableSize(s.peak - s.live); });
+  row("arena / live bytes", [](const SpaceReport &s) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%.4f", s.fragmentation());
+    return std::string(text);
+  });
+  char text[64];
+  std::snprintf(text, sizeof text, "%.4g", report.flopsPerToken);
+  out += "parameters " + grouped(report.parameters) + " (trained: " + grouped(report.trainedParameters) + "), forward flops per token " + text + "\n";
+  out += "scratch per worker " + readableSize(report.scratchBytes) + ", library workspace " + readableSize(report.workspaceBytes) + "\n";
+  if (report.spaces.size() > 1)
+    out += "copied in a micro-step: " + readableSize(report.copied[0]) + " to " + report.spaces[0].name + ", " +
+           readableSize(report.copied[1]) + " from it\n";
+  out += std::to_string(report.commands) + " commands, " + std::to_string(report.waits) + " waits\n";
+  return out;
+}
+
+static std::string jsonText(const std::string &text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04x", c);
+      out += escape;
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string planning::toJson(const PlanReport &report) {
+  auto perSpace = [&](auto cell) {
+    std::string out = "{";
+    for (const SpaceReport &space : report.spaces)
+      out += (out.size() > 1 ? ", " : "") + jsonText(space.name) + ": " + cell(space);
+    return out + "}";
+  };
+  char flops[32];
+  std::snprintf(flops, sizeof flops, "%.17g", report.flopsPerToken);
+  std::string out = "{\n  \"policy\": " + jsonText(report.policy) + ",\n  \"machine\": " + jsonText(report.machine) +
+                    ",\n  \"fits\": " + (report.fits ? "true" : "false");
+  for (const char *unknown : {"step_s", "bound_s", "binding", "tflops", "mfu", "tokens_per_s"})
+    out += std::string(",\n  \"") + unknown + "\": null";
+  out += ",\n  \"peak\": " + perSpace([](const SpaceReport &s) { return std::to_string(s.peak); });
+  out += ",\n  \"capacity\": " + perSpace([](const SpaceReport &s) { return std::to_string(s.capacity); });
+  out += ",\n  \"live\": " + perSpace([](const SpaceReport &s) { return std::to_string(s.live); });
+  out += ",\n  \"roles\": " + perSpace([](const SpaceReport &s) {
+           std::string roles = "{";
+           for (auto &[role, bytes] : s.roles) {
+             std::string key = name(role);
+             std::replace(key.begin(), key.end(), ' ', '_');
+             roles += (roles.size() > 1 ? ", " : "") + jsonText(key) + ": " + std::to_string(bytes);
+           }
+           return roles + "}";
+         });
+  out += ",\n  \"parameters\": " + std::to_string(report.parameters);
+  out += ",\n  \"trained_parameters\": " + std::to_string(report.trainedParameters);
+  out += ",\n  \"flops_per_token\": " + std::string(flops);
+  out += ",\n  \"scratch_per_worker\": " + std::to_string(report.scratchBytes);
+  out += ",\n  \"workspace\": " + std::to_string(report.workspaceBytes);
+  return out + "\n}\n";
+}
+
+std::string planning::smallestBudget(const PlanReport &report) {
+  std::string out;
+  for (const SpaceReport &space : report.spaces)
+    out += (out.empty() ? "" : ",") + space.name + "=" + formatSize(roundUp(space.peak, 1024));
+  return out;
+}
