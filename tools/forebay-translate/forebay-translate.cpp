@@ -14,6 +14,7 @@ int main(int argc, char **argv) {
   Diagnostics diags;
   ImportOptions options;
   std::string describe, output = "-";
+  bool debugInfo = false;
 
   CommandLine commandLine("forebay-translate", "--import-onnx MODEL.onnx [--dim=NAME=N ...] [options]",
                           "Prints the IR of an exported model: one function in arith, math, tensor, linalg and train.");
@@ -28,6 +29,7 @@ int main(int argc, char **argv) {
   commandLine.flag("no-weights", options.noWeights, "Data files may be absent");
   commandLine.flag("allow-external-links", options.allowExternalLinks, "Data files may lie outside the model's folder");
   commandLine.flag("forward", options.forward, "No loss, no training: the graph's outputs");
+  commandLine.flag("locations", debugInfo, "Print the location of every operation: ONNX node and module scope");
   commandLine.value("o", "FILE", output, "Where to write (default: standard output)");
   if (std::optional<int> status = commandLine.parse(argc, argv, diags))
     return *status;
@@ -44,8 +46,16 @@ int main(int argc, char **argv) {
     if (!describeModel(os, options, diags))
       return 1;
   } else {
-    diags.error("--import-onnx", "the emitter is not part of this build").note("--describe works");
-    return 1;
+    mlir::DialectRegistry registry;
+    registerAllDialects(registry);
+    mlir::MLIRContext context(registry);
+    mlir::OwningOpRef<mlir::ModuleOp> module = importOnnx(context, options, diags);
+    if (!module)
+      return 1;
+    mlir::OpPrintingFlags flags;
+    if (debugInfo)
+      flags.enableDebugInfo();
+    module->print(os, flags);
   }
 
   // Only now: after an error there is no output file.
