@@ -161,12 +161,12 @@ static LogicalResult select(const Frame &f) {
   return success();
 }
 
+/// In double mode every floating-point type is double; truncf rounds only if the options say so.
 static LogicalResult copyFloats(const Frame &f) {
   f.out() = f.in(0);
   return success();
 }
 
-/// truncf rounds also when nothing else does only if the options say so: in double mode every float type is double.
 static LogicalResult convertInts(const Frame &f, bool isSigned) {
   Type from = getElementTypeOrSelf(f.op->getOperand(0).getType());
   Type to = getElementTypeOrSelf(f.op->getResult(0).getType());
@@ -280,6 +280,7 @@ void forebay::reference::addElementwiseHandlers(Handlers &h) {
   h["arith.sitofp"] = signedInts;
   h["arith.uitofp"] = unsignedInts;
   h["arith.fptosi"] = floatToInt;
+  h["arith.fptoui"] = floatToInt;
   h["math.sqrt"] = unary<std::sqrt>;
   h["math.rsqrt"] = unary<rsqrt>;
   h["math.cbrt"] = unary<std::cbrt>;

@@ -8,6 +8,10 @@
 // `train.source` names; else, with `--random=SEED`, random numbers. `--row=N` takes element N of the leading axis of an input that
 // has one axis too many (feeds hold a row for each micro-step).
 //
+// `--same-as=FILE.mlir` evaluates the function of that name (`--same-as-function`) there on the same arguments too, matched by name and,
+// without one, by position; results are compared in order as far as both have them, and a relative distance above
+// `--tolerance` is an error: how a pass is shown to keep what a function computes.
+//
 // One line for each result: name, type, and its value when it has at most 8 elements, else its L2 norm. After that the norm over all
 // results with the role gradient. `--output-dir=DIR` writes each result as NAME.npy (`/` as `_`).
 //
@@ -24,6 +28,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
@@ -45,6 +50,10 @@ static cl::opt<int64_t> randomSeed("random", cl::desc("Seed for arguments withou
 static cl::opt<std::string> outputDir("output-dir", cl::desc("Folder for the results as .npy"));
 static cl::opt<bool> roundToType("round", cl::desc("Round each operation's results to their type"));
 static cl::opt<int64_t> step("step", cl::desc("Number of the step, for train.scalars"), cl::init(1));
+
+static cl::opt<std::string> sameAs("same-as", cl::desc("Module whose function must give the same results"));
+static cl::opt<std::string> sameAsFunction("same-as-function", cl::desc("Its name (default: --function)"));
+static cl::opt<double> tolerance("tolerance", cl::desc("Largest relative L2 distance"), cl::init(1e-10));
 
 static int fail(const Twine &what) {
   llvm::errs() << "error: " << what << "\n";
@@ -71,16 +80,72 @@ static Tensor takeRow(Tensor tensor, Type type) {
   return part;
 }
 
-static Tensor randomTensor(Type type, std::mt19937_64 &generator) {
+/// Normally distributed; integers from `train.range`, else from 0 to 3 (0 or 1 for i1).
+static Tensor randomTensor(Type type, DictionaryAttr range, std::mt19937_64 &generator) {
   Tensor tensor(type);
   std::normal_distribution<double> normal;
   for (double &value : tensor.floats)
     value = normal(generator);
   Type element = getElementTypeOrSelf(type);
-  int64_t range = element.isInteger(1) ? 2 : 4;
+  int64_t low = 0, high = element.isInteger(1) ? 2 : 4;
+  if (range) {
+    low = cast<IntegerAttr>(range.get("lo")).getInt();
+    high = cast<IntegerAttr>(range.get("hi")).getInt();
+  }
   for (int64_t &value : tensor.ints)
-    value = generator() % range;
+    value = low + int64_t(generator() % uint64_t(high - low));
   return tensor;
+}
+
+/// The difference of two results relative to the first, 0 for equal values (also NaN and infinity at the same places).
+static double distance(const Tensor &a, const Tensor &b) {
+  if (a.size() != b.size() || a.isFloat != b.isFloat)
+    return INFINITY;
+  if (!a.isFloat)
+    return a.ints == b.ints ? 0.0 : INFINITY;
+  double difference = 0.0, norm = 0.0;
+  for (auto [x, y] : llvm::zip(a.floats, b.floats)) {
+    if (x == y || (std::isnan(x) && std::isnan(y)))
+      continue;
+    difference += (x - y) * (x - y);
+  }
+  for (double x : a.floats)
+    norm += std::isfinite(x) ? x * x : 0.0;
+  return difference == 0.0 ? 0.0 : std::sqrt(difference / std::max(norm, 1e-300));
+}
+
+/// 0 when `other`'s results are those of `func`.
+static int compareWith(MLIRContext &context, func::FuncOp func, ArrayRef<Tensor> arguments, ArrayRef<Tensor> results,
+                       const EvaluateOptions &options) {
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sameAs.getValue(), &context);
+  if (!module)
+    return 1;
+  std::string name = sameAsFunction.empty() ? functionName : sameAsFunction;
+  auto other = module->lookupSymbol<func::FuncOp>(name);
+  if (!other)
+    return fail(sameAs + ": no function @" + name);
+  llvm::StringMap<unsigned> positions;
+  for (unsigned i = 0; i < func.getNumArguments(); ++i)
+    positions[nameOf(func.getArgAttr(i, train::kNameAttr), "arg" + Twine(i))] = i;
+  std::vector<Tensor> theirs;
+  for (unsigned i = 0; i < other.getNumArguments(); ++i) {
+    auto it = positions.find(nameOf(other.getArgAttr(i, train::kNameAttr), "arg" + Twine(i)));
+    if (it == positions.end())
+      return fail(sameAs + ": argument " + Twine(i) + " is not known here");
+    theirs.push_back(arguments[it->second]);
+  }
+  auto values = evaluate(other, theirs, options);
+  if (failed(values))
+    return 1;
+  double largest = 0.0;
+  for (auto [i, pair] : llvm::enumerate(llvm::zip(results, *values))) {
+    double d = distance(std::get<0>(pair), std::get<1>(pair));
+    largest = std::max(largest, d);
+    if (!(d <= tolerance))
+      return fail("result " + Twine(i) + " differs by " + llvm::formatv("{0:e}", d));
+  }
+  llvm::outs() << "same as " << sameAs << " up to " << llvm::format("%.1e", largest) << "\n";
+  return 0;
 }
 
 int main(int argc, char **argv) {
@@ -126,7 +191,7 @@ int main(int argc, char **argv) {
         return fail(path + ": " + bytes.getError().message());
       arguments.push_back(fromBytes(type, (*bytes)->getBuffer()));
     } else if (randomSeed >= 0) {
-      arguments.push_back(randomTensor(type, generator));
+      arguments.push_back(randomTensor(type, func.getArgAttrOfType<DictionaryAttr>(i, train::kRangeAttr), generator));
     } else {
       return fail("no value for argument '" + name + "'");
     }
@@ -171,5 +236,5 @@ int main(int argc, char **argv) {
   }
   if (hasGradient)
     llvm::outs() << "gradient norm = " << llvm::format("%.17g", std::sqrt(gradientSquares)) << "\n";
-  return 0;
+  return sameAs.empty() ? 0 : compareWith(context, func, arguments, *results, options);
 }

@@ -266,6 +266,20 @@ TEST(GradientCases, EveryOperationHasACase) {
   EXPECT_GT(number, 50u);
 }
 
+/// A multiply-add counts 2, whatever the maps.
+TEST(Costs, MatrixProducts) {
+  int64_t flops = 0;
+  unsigned products = 0;
+  for (func::FuncOp func : caseFiles().cases)
+    if (func.getName() == "contract_linear" || func.getName() == "matmul" || func.getName() == "batch_matmul")
+      func.walk([&](train::CostOpInterface op) {
+        flops += op.getFlops();
+        ++products;
+      });
+  EXPECT_EQ(products, 3u);
+  EXPECT_EQ(flops, 2 * (2 * 3 * 7 * 5) + 2 * (3 * 2 * 4) + 2 * (2 * 3 * 1 * 4));
+}
+
 /// The comparison itself can fail: a detached path has a difference quotient but no gradient.
 TEST(GradientCases, AWrongGradientIsSeen) {
   auto module = parseSourceString<ModuleOp>(R"(
