@@ -7,6 +7,7 @@
 #include "forebay/Dialect/Train/Transforms/GradientModels.h"
 #include "forebay/Dialect/Train/Transforms/Passes.h"
 #include "forebay/Pipelines/Pipelines.h"
+#include "forebay/Target/EmitProgram.h"
 
 #include "mlir/Dialect/DLTI/DLTI.h"
 
@@ -23,4 +24,5 @@ void forebay::registerAllPasses() {
   registerForebayOffloadPasses();
   registerForebayConversionPasses();
   registerAllPipelines();
+  registerTargetPipelines();
 }

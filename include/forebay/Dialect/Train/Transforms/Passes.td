@@ -139,6 +139,28 @@ def TrainRaiseLoss : TrainRaisePass<"train-raise-loss"> {
   }];
 }
 
+def TrainLowerElementwise : Pass<"train-lower-elementwise"> {
+  let summary = "Activations and masks of the train dialect as arith and math";
+  let description = [{
+    Rewrites gelu, silu, sigmoid and their gradients by their definitions (docs/dialects/train.md), causal_mask as comparisons of
+    broadcast `train.iota`, and removes detach. `train.iota` stays: kernels compute it from the loop index. The phase of an operation
+    goes to what replaces it.
+
+    ```mlir
+    %1 = train.sigmoid %0 : tensor<8xf32>
+    // becomes
+    %n = arith.negf %0 : tensor<8xf32>
+    %e = math.exp %n : tensor<8xf32>
+    %s = arith.addf %one, %e : tensor<8xf32>
+    %1 = arith.divf %one, %s : tensor<8xf32>
+    ```
+
+    Assumes that the backward part has been built. Runs before `-forebay-form-dispatches`.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect", "::forebay::train::TrainDialect"];
+}
+
 //===----------------------------------------------------------------------===//
 // The step
 //===----------------------------------------------------------------------===//
