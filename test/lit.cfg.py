@@ -17,3 +17,9 @@ llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 config.substitutions.append(("%inputs", os.path.join(config.test_source_root, "Inputs")))
 config.substitutions.append(("%forebay_lib_dir", config.forebay_lib_dir))
 config.substitutions.append(("%source_root", os.path.dirname(config.test_source_root)))
+# `%onnx < model.txt > model.onnx`: models written as text. Encoded pieces can be concatenated: they merge.
+onnx_proto = config.forebay_onnx_proto
+config.substitutions.append(
+    ("%onnx", "protoc --encode=onnx.ModelProto --proto_path=%s %s" % (os.path.dirname(onnx_proto), onnx_proto))
+)
+config.substitutions.append(("%python", config.python_executable))

@@ -12,8 +12,6 @@ using namespace llvm;
 
 namespace forebay::import {
 
-constexpr int64_t oldestOpset = 18, newestOpset = 23;
-
 bool Model::Impl::readFile() {
   shown = options.model;
   if (shown.empty()) {

@@ -24,7 +24,7 @@ using onnx::OpSchemaRegistry;
 namespace forebay::import {
 namespace {
 
-constexpr int maxNodes = 1 << 20; ///< Nested functions can grow exponentially.
+constexpr int maxNodes = 1 << 18; ///< Nested functions can grow exponentially.
 
 std::string operatorName(const NodeProto &node) {
   StringRef domain = normalDomain(node.domain());
@@ -51,12 +51,14 @@ public:
 private:
   std::string unique(const std::string &wanted) {
     std::string name = wanted;
-    for (unsigned i = 1; !names.insert(name).second; ++i)
-      name = wanted + "_" + std::to_string(i);
+    // Counting on from the last number keeps this linear.
+    while (!names.insert(name).second)
+      name = wanted + "_" + std::to_string(++lastNumber[wanted]);
     return name;
   }
 
   StringSet<> names;
+  StringMap<unsigned> lastNumber;
 };
 
 /// The value that a body's `ref_attr_name` stands for; null if the attribute is to be dropped.
@@ -192,8 +194,11 @@ const NodeProto *changedOperator(const FunctionProto &function, int64_t opset) {
       continue;
     if (version < 1 || version > INT_MAX)
       return &node;
-    if (OpSchemaRegistry::Schema(node.op_type(), int(version), "") !=
+    if (OpSchemaRegistry::Schema(node.op_type(), int(version), "") ==
         OpSchemaRegistry::Schema(node.op_type(), int(opset), ""))
+      continue;
+    // From 18 to 23 new versions of an operator have more types and optional attributes, with this one exception.
+    if (version < oldestOpset || version > newestOpset || node.op_type() == "GroupNormalization")
       return &node;
   }
   return nullptr;

@@ -21,11 +21,12 @@ void Model::Impl::nameNodes() {
   for (NodeProto &node : *graph.mutable_node())
     if (node.name().empty() || !names.insert(node.name()).second)
       unnamed.push_back(&node);
+  StringMap<unsigned> lastNumber;
   for (NodeProto *node : unnamed) {
     std::string base = node->name().empty() ? "node_" + node->op_type() : node->name();
     std::string name = base;
-    for (unsigned i = 1; !names.insert(name).second; ++i)
-      name = base + "_" + std::to_string(i);
+    while (!names.insert(name).second)
+      name = base + "_" + std::to_string(++lastNumber[base]);
     node->set_name(name);
   }
 }
@@ -49,6 +50,7 @@ static std::vector<int> findCycle(const onnx::GraphProto &graph, const StringMap
   }
   trail.erase(trail.begin(), trail.begin() + position[node]);
   std::reverse(trail.begin(), trail.end());
+  std::rotate(trail.begin(), std::min_element(trail.begin(), trail.end()), trail.end());
   return trail;
 }
 

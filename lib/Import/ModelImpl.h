@@ -16,6 +16,9 @@
 
 namespace forebay::import {
 
+/// Versions of the default operator set that can be imported.
+constexpr int64_t oldestOpset = 18, newestOpset = 23;
+
 using MetadataProps = google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>;
 
 // Keys that PyTorch's exporter writes.
