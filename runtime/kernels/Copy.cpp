@@ -57,11 +57,12 @@ FB_INLINE void copyPlane(const T *src, int64_t srcRow, int64_t srcCol, T *dst, i
     return;
   }
   if (srcRow == 1 && dstCol == 1) {
-    constexpr int64_t kBlock = 32; // 32 cache lines on either side stay in L1
-    for (int64_t i = 0; i < rows; i += kBlock)
-      for (int64_t j = 0; j < cols; j += kBlock)
-        transposeBlock(src + j * srcCol + i, srcCol, dst + i * dstRow + j, dstRow, minOf(kBlock, rows - i),
-                       minOf(kBlock, cols - j));
+    // Whole cache lines of 16 rows of src, written to 64 rows of dst: few enough lines even where strides are powers of 2.
+    constexpr int64_t kRows = 64, kCols = 16;
+    for (int64_t i = 0; i < rows; i += kRows)
+      for (int64_t j = 0; j < cols; j += kCols)
+        transposeBlock(src + j * srcCol + i, srcCol, dst + i * dstRow + j, dstRow, minOf(kRows, rows - i),
+                       minOf(kCols, cols - j));
     return;
   }
   for (int64_t i = 0; i < rows; ++i)

@@ -36,7 +36,12 @@ FB_INLINE void maxAndSum(const float *x, int64_t n, float &max, float &sum) {
     }
     // A row of -inf so far must not give -inf - -inf.
     Floats shift = splat(best == -kInfinity ? 0.0f : best);
-    forRow(x + begin, count, -kInfinity, [&](Floats v, int64_t, int64_t) { total = total + expOf(v - shift); });
+    // This pass computes while the next block comes from memory.
+    const float *next = x + begin + kBlock;
+    forRow(x + begin, count, -kInfinity, [&](Floats v, int64_t i, int64_t) {
+      __builtin_prefetch(next + i);
+      total = total + expOf(v - shift);
+    });
   }
   max = best;
   sum = sumLanes(total);

@@ -10,8 +10,9 @@ FB_KERNEL(accumulate) {
   const float *sum = static_cast<const float *>(operands[0]), *grad = static_cast<const float *>(operands[1]);
   float *out = static_cast<float *>(operands[2]); // usually `sum`
   Span span = spanOf(tile, p.elementsPerTile, p.count);
-  for (int64_t i = span.begin; i < span.end; ++i)
-    out[i] = sum[i] + grad[i];
+  forRow(grad + span.begin, span.end - span.begin, 0.0f, [&](Floats v, int64_t i, int64_t count) {
+    storeSome(out + span.begin + i, loadSome(sum + span.begin + i, count, 0.0f) + v, count);
+  });
 }
 
 FB_KERNEL(norm_partials) {

@@ -41,15 +41,16 @@ FB_INLINE Floats tanhOf(Floats x) {
   Words sign = (Words)x & signBit;
   Floats magnitude = (Floats)((Words)x & ~signBit);
   Floats e = expOf(magnitude * splat(-2.0f));
-  Floats large = (Floats)((Words)((splat(1.0f) - e) / (splat(1.0f) + e)) | sign);
+  Floats large = (splat(1.0f) - e) / (splat(1.0f) + e);
   Floats z = x * x;
   Floats p = splat(-5.70498872745e-3f);
   p = p * z + splat(2.06390887954e-2f);
   p = p * z + splat(-5.37397155531e-2f);
   p = p * z + splat(1.33314422036e-1f);
   p = p * z + splat(-3.33332819422e-1f);
-  Floats small = p * z * x + x;
-  return magnitude < splat(0.625f) ? small : large;
+  Floats small = p * z * magnitude + magnitude;
+  Floats result = magnitude < splat(0.625f) ? small : large;
+  return (Floats)((Words)result | sign);
 }
 
 /// Natural logarithm of a non-negative number.

@@ -61,18 +61,16 @@ FB_KERNEL(layer_norm) {
     float center = sumOfRow(in, p.cols) / float(p.cols);
     float scale = reciprocalRoot(squaresOfRow(in, p.cols, center), p.cols, eps);
     mean[r] = center, rstd[r] = scale;
-    if (weight && bias)
-      for (int64_t j = 0; j < p.cols; ++j)
-        out[j] = (in[j] - center) * scale * weight[j] + bias[j];
-    else if (weight)
-      for (int64_t j = 0; j < p.cols; ++j)
-        out[j] = (in[j] - center) * scale * weight[j];
-    else if (bias)
-      for (int64_t j = 0; j < p.cols; ++j)
-        out[j] = (in[j] - center) * scale + bias[j];
-    else
-      for (int64_t j = 0; j < p.cols; ++j)
-        out[j] = (in[j] - center) * scale;
+    Floats mid = splat(center), factor = splat(scale);
+    // Vectors by hand: y may be x, which would send the compiler to its scalar loop.
+    forRow(in, p.cols, 0.0f, [&](Floats v, int64_t i, int64_t count) {
+      v = (v - mid) * factor;
+      if (weight)
+        v = v * loadSome(weight + i, count, 0.0f);
+      if (bias)
+        v = v + loadSome(bias + i, count, 0.0f);
+      storeSome(out + i, v, count);
+    });
   }
 }
 
@@ -119,7 +117,7 @@ FB_KERNEL(rms_norm) {
   const float *x = static_cast<const float *>(operands[0]);
   const float *weight = p.hasWeight ? static_cast<const float *>(operands[1]) : nullptr;
   float *y = static_cast<float *>(operands[p.hasWeight ? 2 : 1]), *rstd = static_cast<float *>(operands[p.hasWeight ? 3 : 2]);
-  float offset = p.unitOffset ? 1.0f : 0.0f;
+  const Floats offset = splat(p.unitOffset ? 1.0f : 0.0f);
   double eps = fromBits(p.eps);
   Span rows = spanOf(tile, p.rowsPerTile, p.rows);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
@@ -127,15 +125,13 @@ FB_KERNEL(rms_norm) {
     float *out = y + r * p.cols;
     float scale = reciprocalRoot(squaresOfRow(in, p.cols, 0.0f), p.cols, eps);
     rstd[r] = scale;
-    if (weight && p.unitOffset)
-      for (int64_t j = 0; j < p.cols; ++j)
-        out[j] = in[j] * scale * (weight[j] + offset);
-    else if (weight)
-      for (int64_t j = 0; j < p.cols; ++j)
-        out[j] = in[j] * scale * weight[j];
-    else
-      for (int64_t j = 0; j < p.cols; ++j)
-        out[j] = in[j] * scale;
+    Floats factor = splat(scale);
+    forRow(in, p.cols, 0.0f, [&](Floats v, int64_t i, int64_t count) {
+      v = v * factor;
+      if (weight)
+        v = v * (loadSome(weight + i, count, 0.0f) + offset);
+      storeSome(out + i, v, count);
+    });
   }
 }
 

@@ -83,11 +83,24 @@ template <typename P> std::vector<int64_t> paramsOf(const P &p) {
   return values;
 }
 
+/// Kernels of a build that the tests add: without optimization, by another compiler (VariantTables.cpp). They must give the same bits.
+std::vector<const char *> otherBuilds();
+const KernelEntry *lookupOtherBuild(std::string_view name, std::string_view build);
+
+/// Instruction sets of this CPU and other builds.
+inline std::vector<const char *> variants() {
+  std::vector<const char *> names = runnableInstructionSets(), others = otherBuilds();
+  names.insert(names.end(), others.begin(), others.end());
+  return names;
+}
+
 enum class Order { Forward, Reverse, Shuffled, Threads };
 
 /// One run. Outputs, scratch and workspace start poisoned (with a NaN pattern), so that reading them shows.
 inline std::vector<Bytes> runOnce(const Case &c, const char *isa, Order order, size_t shift = 0) {
   const KernelEntry *kernel = lookupBuiltin(c.name, isa);
+  if (!kernel)
+    kernel = lookupOtherBuild(c.name, isa);
   if (!kernel) {
     ADD_FAILURE() << "no kernel " << c.name << " for " << isa;
     return {};
@@ -175,7 +188,7 @@ inline bool sameBits(const Bytes &a, const Bytes &b) {
 /// Runs in every order and with every instruction set of this CPU; all must agree. Returns the outputs.
 inline std::vector<Bytes> run(const Case &c) {
   std::vector<Bytes> expected;
-  for (const char *isa : runnableInstructionSets())
+  for (const char *isa : variants())
     for (Order order : {Order::Forward, Order::Reverse, Order::Shuffled, Order::Threads}) {
       std::vector<Bytes> results = runOnce(c, isa, order);
       if (expected.empty())
