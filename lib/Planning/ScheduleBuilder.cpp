@@ -452,34 +452,3 @@ Schedule planning::buildSchedule(const Problem &problem, const std::vector<Train
   assert(placement.buckets.size() == placement.bucketPlacements.size());
   return Builder(problem, trained, machine, placement, error).run();
 }
-
-std::vector<std::vector<uint32_t>> planning::trueDependences(const Schedule &schedule) {
-  /// Last writers of a buffer: parts of it, later ones in front of what they cover.
-  struct Written {
-    uint64_t begin, end;
-    uint32_t op;
-  };
-  std::vector<std::vector<Written>> written(schedule.buffers.size());
-  std::vector<std::vector<uint32_t>> result(schedule.ops.size());
-  for (uint32_t i = 0; i < schedule.ops.size(); ++i) {
-    for (const BufferRange &r : schedule.ops[i].operands)
-      if (r.access != Access::Write)
-        for (const Written &w : written[r.buffer])
-          if (w.begin < r.offset + r.bytes && r.offset < w.end)
-            result[i].push_back(w.op);
-    for (const BufferRange &r : schedule.ops[i].operands) {
-      if (r.access == Access::Read)
-        continue;
-      auto &list = written[r.buffer];
-      // A command that may be skipped leaves the earlier writer's bytes.
-      if (schedule.ops[i].predicate == Predicate::Always)
-        list.erase(std::remove_if(list.begin(), list.end(),
-                                  [&](const Written &w) { return r.offset <= w.begin && w.end <= r.offset + r.bytes; }),
-                   list.end());
-      list.push_back({r.offset, r.offset + r.bytes, i});
-    }
-    std::sort(result[i].begin(), result[i].end());
-    result[i].erase(std::unique(result[i].begin(), result[i].end()), result[i].end());
-  }
-  return result;
-}

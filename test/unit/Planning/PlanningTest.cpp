@@ -165,6 +165,37 @@ TEST(Planning, EveryValueComesFromItsWriter) {
   }
 }
 
+/// Tokens against a table of bytes.
+TEST(Planning, TrueDependences) {
+  std::mt19937 rng(10);
+  for (unsigned i = 0; i < 40; ++i) {
+    Shape shape;
+    shape.layers = 1 + rng() % 4;
+    shape.accumulate = 1 + rng() % 2;
+    Planned p = plan(makeProblem(rng, shape), superchip(), "zero-offload");
+    auto got = trueDependences(p.schedule);
+    std::vector<std::vector<std::set<uint32_t>>> writers; // buffer, 4-byte cell
+    for (const Buffer &b : p.schedule.buffers)
+      writers.emplace_back((b.bytes + 3) / 4);
+    for (uint32_t o = 0; o < p.schedule.ops.size(); ++o) {
+      const ScheduledOp &op = p.schedule.ops[o];
+      std::set<uint32_t> wanted;
+      for (const BufferRange &r : op.operands)
+        if (r.access == Access::Read)
+          for (uint64_t at = r.offset / 4; at * 4 < r.offset + r.bytes; ++at)
+            wanted.insert(writers[r.buffer][at].begin(), writers[r.buffer][at].end());
+      ASSERT_EQ(std::set<uint32_t>(got[o].begin(), got[o].end()), wanted) << op.label;
+      for (const BufferRange &r : op.operands)
+        if (r.access != Access::Read)
+          for (uint64_t at = r.offset / 4; at * 4 < r.offset + r.bytes; ++at) {
+            if (op.predicate == Predicate::Always)
+              writers[r.buffer][at].clear();
+            writers[r.buffer][at].insert(o);
+          }
+    }
+  }
+}
+
 TEST(Planning, Buckets) {
   std::mt19937 rng(6);
   for (unsigned i = 0; i < 300; ++i) {
@@ -329,6 +360,27 @@ TEST(Planning, LargeStepIsFast) {
     std::printf("%s: %.4f\n", p.machine.spaces[s].name.c_str(), double(p.layout.spaces[s].arenaBytes) / p.layout.spaces[s].liveBytes);
   EXPECT_GT(p.program.step.size(), 8000u);
   EXPECT_LT(planned, 20); // generous: other jobs may share the machine
+}
+
+/// A large parameter and the smallest buckets: the work must not grow with the square of the pieces.
+TEST(Planning, ManyPiecesAreFast) {
+  std::mt19937 rng(11);
+  Shape shape;
+  shape.layers = 2;
+  shape.random = false;
+  shape.width = 1 << 20; // 16M elements
+  Problem problem = makeProblem(rng, shape);
+  problem.bucketBytes = 4096;
+  auto start = std::chrono::steady_clock::now();
+  Planned p = plan(problem, superchip(), "zero-offload");
+  trueDependences(p.schedule);
+  double planned = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::string error;
+  EXPECT_TRUE(verifyProgram(p.program, error)) << error;
+  double all = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::printf("%zu commands: planned in %.2f s, verified in %.2f s\n", p.program.step.size(), planned, all - planned);
+  EXPECT_GT(p.program.step.size(), 100000u);
+  EXPECT_LT(planned, 30);
 }
 
 } // namespace
