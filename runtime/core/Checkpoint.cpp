@@ -86,6 +86,7 @@ std::vector<std::pair<uint64_t, std::string>> Checkpoints::list() const {
 
 bool Checkpoints::openNewest(Problems &problems, bool &found, std::vector<std::string> &notices) {
   found = false;
+  notices.clear();
   for (const auto &[step, candidate] : list()) {
     MappedFile mapped;
     TensorFile parsed;

@@ -3,7 +3,7 @@
 /// \file
 /// A backend owns the arenas of a program, runs its command table and calls back for what the host decides: feeds,
 /// scalars of the optimizer, the verdict, reports. The session (runtime/core) knows backends only through this table, so
-/// that a new one is one more `Backend`. test/unit/RuntimeEngine holds the conformance suite that runs over all of them.
+/// that a new one is one more `Backend`. test/unit/Runtime/EngineTest.cpp holds the conformance suite that runs over all of them.
 ///
 /// What every backend guarantees
 /// * Each queue runs its own commands in program order, one at a time, iteration after iteration.

@@ -1,6 +1,6 @@
-//===- RuntimeEngine.cpp - Backends against a sequential run --------------===//
+//===- EngineTest.cpp - Backends against a sequential run --------------===//
 
-#include "RuntimeTestProgram.h"
+#include "TestProgram.h"
 
 #include <atomic>
 #include <cmath>

@@ -1,4 +1,4 @@
-//===- RuntimeTestProgram.h - Programs built by hand ------------*- C++ -*-===//
+//===- TestProgram.h - Programs built by hand ------------*- C++ -*-===//
 ///
 /// \file
 /// What the tests of the runtime share: programs without a compiler, kernels whose result depends on every byte they read,
@@ -6,8 +6,8 @@
 ///
 //===----------------------------------------------------------------------===//
 
-#ifndef FOREBAY_TEST_RUNTIMETESTPROGRAM_H
-#define FOREBAY_TEST_RUNTIMETESTPROGRAM_H
+#ifndef FOREBAY_TEST_RUNTIME_TESTPROGRAM_H
+#define FOREBAY_TEST_RUNTIME_TESTPROGRAM_H
 
 #include "forebay/backend.h"
 
@@ -151,4 +151,4 @@ inline void runSequentially(const Program &program, const std::vector<fb_kernel_
 
 } // namespace forebay::testing
 
-#endif // FOREBAY_TEST_RUNTIMETESTPROGRAM_H
+#endif // FOREBAY_TEST_RUNTIME_TESTPROGRAM_H
