@@ -1,4 +1,4 @@
-//===- TestProgram.h - Programs built by hand ------------*- C++ -*-===//
+//===- TestProgram.h - Programs built by hand --------------------*- C++ -*-===//
 ///
 /// \file
 /// What the tests of the runtime share: programs without a compiler, kernels whose result depends on every byte they read,

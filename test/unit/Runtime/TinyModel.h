@@ -1,4 +1,4 @@
-//===- TinyModel.h - A small program that really trains --*- C++ -*-===//
+//===- TinyModel.h - A small program that really trains ---------*- C++ -*-===//
 ///
 /// \file
 /// Logistic-like regression with a table lookup, built by hand as the compiler would build it, in two placements:
