@@ -9,6 +9,7 @@
 #define FOREBAY_PIPELINES_PIPELINES_H
 
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/PassOptions.h"
 
 namespace forebay {
 
@@ -18,7 +19,20 @@ void registerAllDialects(mlir::DialectRegistry &registry);
 /// Every pass and pipeline, for the textual pass pipeline.
 void registerAllPasses();
 
-/// The named pipelines (`forebay-train`, ...); called by registerAllPasses.
+struct TrainPipelineOptions : mlir::PassPipelineOptions<TrainPipelineOptions> {
+  Option<int64_t> accumulate{*this, "accumulate", llvm::cl::desc("Micro-steps in a step"), llvm::cl::init(1)};
+  Option<double> clipNorm{*this, "clip-norm", llvm::cl::desc("Limit of the global gradient norm; 0: no clipping"),
+                          llvm::cl::init(0.0)};
+};
+
+/// `forebay-forward`: imported to raised.
+void buildForwardPipeline(mlir::OpPassManager &manager);
+/// `forebay-train`: imported, with an optimizer (train-set-optimizer), to step.
+void buildTrainPipeline(mlir::OpPassManager &manager, const TrainPipelineOptions &options);
+/// `forebay-dispatch`: step to dispatch.
+void buildDispatchPipeline(mlir::OpPassManager &manager);
+
+/// Registers them by these names; called by registerAllPasses.
 void registerAllPipelines();
 
 } // namespace forebay

@@ -1,0 +1,55 @@
+//===- Compile.h - The whole way from a model to a program ------*- C++ -*-===//
+///
+/// \file
+/// What forebay-compile does, as a library call. Options are those of the command line (docs/forebay-compile.md).
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef FOREBAY_PIPELINES_COMPILE_H
+#define FOREBAY_PIPELINES_COMPILE_H
+
+#include "forebay/Dialect/Train/Transforms/Optimizers.h"
+#include "forebay/Import/Import.h"
+
+#include "mlir/IR/DialectRegistry.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace forebay {
+
+/// Where to stop, and what `output` gets.
+enum class EmitLevel { Train, Async, Cmd, Llvm, Plan, So };
+
+struct CompileOptions {
+  ImportOptions import;
+  OptimizerOptions optimizer;
+  std::optional<double> clipNorm;
+  int64_t accumulate = 1;
+  std::string precision = "fp32";
+  std::string machine = "cpu";
+  std::string policy = "auto";
+  std::string memory;                 ///< SPACE=SIZE,...
+  int64_t bucketBytes = 64 << 20;
+  std::string planFile;
+  bool planOnly = false;
+  std::string json;
+  std::string output;                 ///< empty: stdout (not for a program)
+  EmitLevel emit = EmitLevel::So;
+  bool remarks = false;
+  /// Pipelines to run at the end of a phase: ("train" | "async" | "cmd", textual pipeline).
+  std::vector<std::pair<std::string, std::string>> addedPasses;
+  std::string commandLine;            ///< for the program's metadata
+};
+
+/// Compiles; true on success. Every user error is in `diags`; nothing is left half-written. `context` must have the
+/// dialects of registerAllDialects.
+bool compile(mlir::MLIRContext &context, const CompileOptions &options, Diagnostics &diags);
+
+/// "4096", "64KiB", "1.5GiB" in bytes; nullopt if it is no size or does not fit.
+std::optional<int64_t> parseSize(llvm::StringRef text);
+
+} // namespace forebay
+
+#endif // FOREBAY_PIPELINES_COMPILE_H

@@ -1,0 +1,228 @@
+//===- Compile.cpp - The whole way from a model to a program --------------===//
+
+#include "forebay/Pipelines/Compile.h"
+
+#include "forebay/Conversion/Passes.h"
+#include "forebay/Dialect/Offload/Transforms/Passes.h"
+#include "forebay/Dialect/Offload/Transforms/ToProgram.h"
+#include "forebay/Dialect/Train/IR/Train.h"
+#include "forebay/Dialect/Train/Transforms/Passes.h"
+#include "forebay/Pipelines/Pipelines.h"
+#include "forebay/Planning/PlanReport.h"
+#include "forebay/Support/Diagnostics.h"
+#include "forebay/Target/EmitProgram.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <cmath>
+#include <filesystem>
+
+using namespace mlir;
+using namespace forebay;
+
+namespace {
+
+class Compiler {
+public:
+  Compiler(MLIRContext &context, const CompileOptions &options, Diagnostics &diags)
+      : context(context), options(options), diags(diags), mlirDiagnostics(&context, diags) {}
+
+  bool run() {
+    if (!checkOutput())
+      return false;
+    if (options.remarks)
+      enableRemarks();
+    module = importOnnx(context, options.import, diags);
+    if (!module || !buildStep() || !runAddedPasses("train"))
+      return false;
+    if (options.emit == EmitLevel::Train)
+      return writeModule(*module);
+    if (!runPasses(buildDispatchPipeline) || !plan() || !runAddedPasses("async"))
+      return false;
+    if (options.emit == EmitLevel::Async)
+      return writeModule(*module);
+    if (!lowerToCommands() || !runAddedPasses("cmd"))
+      return false;
+    // Also after passes from outside: what runs is what was verified.
+    if (!runPasses([](OpPassManager &manager) { manager.addPass(createOffloadVerifyRaces()); }))
+      return false;
+    if (options.emit == EmitLevel::Cmd)
+      return writeModule(*module);
+    if (options.emit == EmitLevel::Llvm)
+      return runPasses(buildLowerKernelsPipeline) && writeModule(*module);
+    return finish();
+  }
+
+private:
+  /// A program that cannot be written should be known before minutes of work.
+  bool checkOutput() {
+    if (options.output.empty())
+      return true;
+    StringRef folder = llvm::sys::path::parent_path(options.output);
+    if (folder.empty())
+      folder = ".";
+    if (llvm::sys::fs::is_directory(options.output))
+      diags.error("-o " + options.output, "is a folder").note("name a file in it");
+    else if (!llvm::sys::fs::is_directory(folder))
+      diags.error("-o " + options.output, "there is no folder '" + folder + "'").note("make it first");
+    else if (llvm::sys::fs::access(folder, llvm::sys::fs::AccessMode::Write))
+      diags.error("-o " + options.output, "the folder '" + folder + "' cannot be written").note("choose another");
+    else
+      return true;
+    return false;
+  }
+
+  /// Remarks go to stderr as they are made; near misses too.
+  void enableRemarks() {
+    remark::RemarkCategories categories;
+    categories.all = ".*";
+    (void)remark::enableOptimizationRemarks(context, nullptr, std::make_unique<remark::RemarkEmittingPolicyAll>(), categories,
+                                            /*printAsEmitRemarks=*/true);
+  }
+
+  bool runPasses(llvm::function_ref<void(OpPassManager &)> build) {
+    PassManager manager(&context, ModuleOp::getOperationName());
+    build(manager);
+    return succeeded(manager.run(*module)) && !diags.hasErrors();
+  }
+
+  bool runAddedPasses(StringRef phase) {
+    for (auto &[when, pipeline] : options.addedPasses) {
+      if (when != phase)
+        continue;
+      PassManager manager(&context, ModuleOp::getOperationName());
+      std::string problem;
+      llvm::raw_string_ostream os(problem);
+      if (failed(parsePassPipeline(pipeline, manager, os))) {
+        diags.error("--add-pass=" + phase + ":" + pipeline, StringRef(problem).split('\n').first).note("forebay-opt --help lists the passes");
+        return false;
+      }
+      if (failed(manager.run(*module)) || diags.hasErrors())
+        return false;
+    }
+    return true;
+  }
+
+  /// The training step, or the forward function under the name that the next levels know.
+  bool buildStep() {
+    if (options.import.forward) {
+      if (!runPasses(buildForwardPipeline))
+        return false;
+      module->lookupSymbol<func::FuncOp>("forward").setSymName("step");
+      return true;
+    }
+    if (failed(configureOptimizer(*module, options.optimizer, diags)))
+      return false;
+    TrainPipelineOptions train;
+    train.accumulate = options.accumulate;
+    train.clipNorm = options.clipNorm.value_or(0.0);
+    return runPasses([&](OpPassManager &manager) { buildTrainPipeline(manager, train); });
+  }
+
+  bool plan() {
+    OffloadPlanOptions plan;
+    plan.machine = options.machine;
+    plan.policy = options.policy;
+    plan.memory = options.memory;
+    plan.bucketBytes = options.bucketBytes;
+    return runPasses([&](OpPassManager &manager) { manager.addPass(createOffloadPlan(plan)); });
+  }
+
+  /// With --plan-only a plan over budget is a result, not the end.
+  bool lowerToCommands() {
+    OffloadLowerToCmdOptions lower;
+    lower.keepOverBudget = options.planOnly;
+    return runPasses([&](OpPassManager &manager) { manager.addPass(createOffloadLowerToCmd(lower)); });
+  }
+
+  bool write(StringRef option, StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> fill) {
+    if (path.empty()) {
+      fill(llvm::outs());
+      llvm::outs().flush();
+      return true;
+    }
+    // To a temporary file first: an error never leaves half a file, nor destroys an older one.
+    llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) -> llvm::Error {
+      fill(os);
+      return llvm::Error::success();
+    });
+    if (!error)
+      return true;
+    diags.error(option + path, "cannot be written: " + llvm::toString(std::move(error))).note("choose another file");
+    return false;
+  }
+
+  bool writeModule(ModuleOp printed) {
+    return write("-o ", options.output, [&](llvm::raw_ostream &os) {
+      printed->print(os, OpPrintingFlags().useLocalScope());
+      os << "\n";
+    });
+  }
+
+  /// The model's path relative to the program's folder, so that both can be moved together.
+  std::string relativeModelPath(const std::string &modelPath) const {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    fs::path folder = fs::weakly_canonical(fs::absolute(options.output, error), error).parent_path();
+    fs::path relative = fs::path(modelPath).lexically_relative(folder);
+    return relative.empty() ? std::string() : relative.string();
+  }
+
+  /// The plan's report, then the program.
+  bool finish() {
+    FailureOr<Program> program = offload::toProgram(*module);
+    if (failed(program) || diags.hasErrors())
+      return false;
+    program->producer = std::string("forebay-compile ") + FOREBAY_VERSION;
+    program->precision = options.precision;
+    program->isa = hostIsa();
+    program->entry = options.import.forward ? "forward" : "train";
+
+    planning::PlanReport report = planning::makeReport(*program);
+    llvm::outs() << planning::toText(report);
+    llvm::outs().flush();
+    if (!options.json.empty() &&
+        !write("--json=", options.json, [&](llvm::raw_ostream &os) { os << planning::toJson(report) << "\n"; }))
+      return false;
+    if (options.planOnly) {
+      if (!report.fits)
+        diags.error("--machine=" + options.machine, "the plan does not fit")
+            .note("--memory=" + planning::smallestBudget(report) + " is the smallest budget that would do");
+      return report.fits;
+    }
+    program->modelRelative = relativeModelPath(program->modelPath);
+    return succeeded(emitProgramFile(*module, serialize(*program), options.output, program->isa)) && !diags.hasErrors();
+  }
+
+  MLIRContext &context;
+  const CompileOptions &options;
+  Diagnostics &diags;
+  MlirDiagnostics mlirDiagnostics;
+  OwningOpRef<ModuleOp> module;
+};
+
+} // namespace
+
+bool forebay::compile(MLIRContext &context, const CompileOptions &options, Diagnostics &diags) {
+  return Compiler(context, options, diags).run();
+}
+
+std::optional<int64_t> forebay::parseSize(StringRef text) {
+  static const std::pair<StringRef, int64_t> units[] = {{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
+  int64_t unit = 1;
+  for (auto &[suffix, bytes] : units)
+    if (text.consume_back(suffix))
+      unit = bytes;
+  double value;
+  if (text.empty() || text.getAsDouble(value) || !(value >= 0) || value * unit > 9e18)
+    return std::nullopt;
+  int64_t bytes = static_cast<int64_t>(value * unit);
+  if (unit == 1 && static_cast<double>(bytes) != value)
+    return std::nullopt;
+  return bytes;
+}
