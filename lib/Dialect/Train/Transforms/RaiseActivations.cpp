@@ -189,17 +189,13 @@ namespace {
 struct TrainRaiseActivations : forebay::impl::TrainRaiseActivationsBase<TrainRaiseActivations> {
   void runOnOperation() override {
     OpBuilder builder(&getContext());
-    SmallVector<Operation *> worklist;
-    getOperation().walk([&](Operation *op) {
-      if (isa<arith::MulFOp, arith::DivFOp>(op))
-        worklist.push_back(op);
-    });
     // In program order, so that what an operation reads has been raised.
-    for (Operation *op : worklist)
+    for (Operation *op : collect<arith::MulFOp, arith::DivFOp>(getOperation()))
       if (!raiseSigmoid(builder, op) && !raiseSoftmax(builder, op) && !raiseGelu(builder, op))
         raiseSilu(builder, op);
     // A quotient y / (1 + exp(-x)) has become a product that may be a silu.
-    getOperation().walk([&](arith::MulFOp op) { raiseSilu(builder, op); });
+    for (Operation *op : collect<arith::MulFOp>(getOperation()))
+      raiseSilu(builder, op);
     eraseDeadOps(getOperation());
   }
 };

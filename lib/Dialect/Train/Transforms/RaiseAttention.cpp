@@ -474,12 +474,7 @@ private:
 struct TrainRaiseAttention : forebay::impl::TrainRaiseAttentionBase<TrainRaiseAttention> {
   void runOnOperation() override {
     AttentionRaiser raiser(&getContext());
-    SmallVector<Operation *> worklist;
-    getOperation().walk([&](Operation *op) {
-      if (isa<linalg::ContractOp, train::AttentionOp>(op))
-        worklist.push_back(op);
-    });
-    for (Operation *op : worklist) {
+    for (Operation *op : collect<linalg::ContractOp, train::AttentionOp>(getOperation())) {
       if (auto attention = dyn_cast<train::AttentionOp>(op))
         raiser.refine(attention);
       else

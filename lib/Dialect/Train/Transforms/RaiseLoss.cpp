@@ -20,14 +20,14 @@ namespace {
 
 /// slice(pad(labels)) -> pad(slice(labels)): the labels, shifted by one, with the ignored value at the end. No
 /// tensor of another length exists on the way.
-bool swapSliceAndPad(tensor::ExtractSliceOp slice) {
+void swapSliceAndPad(tensor::ExtractSliceOp slice) {
   auto pad = slice.getSource().getDefiningOp<tensor::PadOp>();
   Value padding = pad ? pad.getConstantPaddingValue() : Value();
   RankedTensorType sourceType = pad ? pad.getSourceType() : RankedTensorType();
   if (!padding || !sourceType.getElementType().isInteger() || !sourceType.hasStaticShape() || !slice.hasUnitStride() ||
       slice.getType().getRank() != sourceType.getRank() || ShapedType::isDynamicShape(slice.getStaticOffsets()) ||
       ShapedType::isDynamicShape(pad.getStaticLow()) || !pad.getLow().empty() || !pad.getHigh().empty())
-    return false;
+    return;
   SmallVector<OpFoldResult> offsets, sizes, low, high;
   OpBuilder builder(slice);
   SmallVector<int64_t> shape;
@@ -38,7 +38,7 @@ bool swapSliceAndPad(tensor::ExtractSliceOp slice) {
     int64_t before = std::clamp<int64_t>(first - begin, 0, length);
     int64_t after = std::clamp<int64_t>(begin + length - last, 0, length);
     if (before + after > length || (before + after == length && length > 0))
-      return false; // nothing but padding
+      return; // nothing but padding
     shape.push_back(length - before - after);
     offsets.push_back(builder.getIndexAttr(begin + before - first));
     sizes.push_back(builder.getIndexAttr(shape.back()));
@@ -55,12 +55,12 @@ bool swapSliceAndPad(tensor::ExtractSliceOp slice) {
     result = tensor::PadOp::create(builder, loc, slice.getType(), part, low, high, padding);
   remarkRaised(loc, kPass, "shifted labels");
   slice.getResult().replaceAllUsesWith(result);
-  return true;
 }
 
 struct TrainRaiseLoss : forebay::impl::TrainRaiseLossBase<TrainRaiseLoss> {
   void runOnOperation() override {
-    getOperation().walk([](tensor::ExtractSliceOp slice) { swapSliceAndPad(slice); });
+    for (Operation *op : collect<tensor::ExtractSliceOp>(getOperation()))
+      swapSliceAndPad(cast<tensor::ExtractSliceOp>(op));
     eraseDeadOps(getOperation());
   }
 };

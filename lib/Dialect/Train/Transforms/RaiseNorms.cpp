@@ -247,13 +247,8 @@ struct NormRaiser {
 
 struct TrainRaiseNorms : forebay::impl::TrainRaiseNormsBase<TrainRaiseNorms> {
   void runOnOperation() override {
-    SmallVector<Operation *> worklist;
-    getOperation().walk([&](Operation *op) {
-      if (isa<arith::MulFOp, arith::DivFOp>(op))
-        worklist.push_back(op);
-    });
     NormRaiser raiser(&getContext());
-    for (Operation *op : worklist)
+    for (Operation *op : collect<arith::MulFOp, arith::DivFOp>(getOperation()))
       if (!op->use_empty())
         raiser.raise(op);
     for (auto &[root, why] : raiser.misses)

@@ -408,15 +408,12 @@ void foldPartial(tensor::ConcatOp concat) {
 struct TrainRaiseRotary : forebay::impl::TrainRaiseRotaryBase<TrainRaiseRotary> {
   void runOnOperation() override {
     RotaryRaiser raiser(&getContext());
-    SmallVector<Operation *> worklist;
-    getOperation().walk([&](Operation *op) {
-      if (isa<arith::AddFOp, tensor::ConcatOp, tensor::CollapseShapeOp>(op))
-        worklist.push_back(op);
-    });
-    for (Operation *op : worklist)
+    for (Operation *op : collect<arith::AddFOp, tensor::ConcatOp, tensor::CollapseShapeOp>(getOperation()))
       raiser.raise(op);
-    getOperation().walk(dropEmptyParts);
-    getOperation().walk(foldPartial);
+    for (Operation *op : collect<tensor::ConcatOp>(getOperation()))
+      dropEmptyParts(cast<tensor::ConcatOp>(op));
+    for (Operation *op : collect<tensor::ConcatOp>(getOperation()))
+      foldPartial(cast<tensor::ConcatOp>(op));
     eraseDeadOps(getOperation());
   }
 };

@@ -199,6 +199,8 @@ Value raise::projectAccess(OpBuilder &builder, Location loc, const Access &acces
 //===----------------------------------------------------------------------===//
 
 std::optional<double> raise::splatOf(Value value) {
+  if (!isa<RankedTensorType>(value.getType()))
+    return std::nullopt;
   Value base = peeledAccess(value).base;
   if (auto fill = base.getDefiningOp<linalg::FillOp>()) {
     FloatAttr attr;
@@ -213,6 +215,8 @@ std::optional<double> raise::splatOf(Value value) {
 }
 
 std::optional<int64_t> raise::intSplatOf(Value value) {
+  if (!isa<RankedTensorType>(value.getType()))
+    return std::nullopt;
   Value base = peeledAccess(value).base;
   DenseElementsAttr attr;
   if (!elementTypeOf(base).isInteger() || !matchPattern(base, m_Constant(&attr)) || !attr.isSplat())

@@ -100,6 +100,16 @@ void remarkRaised(mlir::Location loc, llvm::StringRef pass, llvm::StringRef what
 /// Says which pattern nearly matched at `loc`, and why it did not.
 void remarkNearMiss(mlir::Location loc, llvm::StringRef pass, llvm::StringRef what, const llvm::Twine &why);
 
+/// The operations of kinds `OpTys` in program order, without those inside the regions of others.
+template <typename... OpTys>
+llvm::SmallVector<mlir::Operation *> collect(mlir::func::FuncOp function) {
+  llvm::SmallVector<mlir::Operation *> found;
+  for (mlir::Operation &op : function.getOps())
+    if (llvm::isa<OpTys...>(op))
+      found.push_back(&op);
+  return found;
+}
+
 /// Erases what is dead after a pass has replaced uses.
 void eraseDeadOps(mlir::func::FuncOp function);
 
