@@ -90,7 +90,7 @@ static bool raiseSoftmax(OpBuilder &builder, Operation *op) {
 /// x * sigmoid(x) -> silu(x).
 static bool raiseSilu(OpBuilder &builder, Operation *op) {
   auto mul = dyn_cast<arith::MulFOp>(op);
-  if (!mul)
+  if (!mul || mul->use_empty())
     return false;
   for (auto [gate, x] : {std::pair(mul.getRhs(), mul.getLhs()), std::pair(mul.getLhs(), mul.getRhs())}) {
     auto sigmoid = gate.getDefiningOp<train::SigmoidOp>();

@@ -59,27 +59,26 @@ std::optional<Product> matchProduct(Operation *op) {
 }
 
 /// An operand of a product followed backwards through transposes, reshapes (also those that join batch and heads for a
-/// while) and constant factors.
+/// while), repetitions of heads and constant factors.
 class OperandWalk {
 public:
-  /// `dims` are the iteration dimensions that index `value`.
-  OperandWalk(Value value, ArrayRef<int> dims) : value(value) {
-    for (auto [dim, size] : llvm::zip_equal(dims, shapeOf(value)))
-      order.push_back(size == 1 ? SmallVector<int>{} : SmallVector<int>{dim}), sizes[dim] = size;
+  /// `dims` are the iteration dimensions that index `value`, `heads` is the one that counts heads.
+  OperandWalk(Value value, ArrayRef<int> dims, int heads) : value(value), heads(heads) {
+    for (auto [dim, size] : llvm::zip_equal(dims, shapeOf(value))) {
+      order.push_back(size == 1 ? SmallVector<int>{} : SmallVector<int>{dim});
+      sizes[dim] = size;
+    }
   }
 
-  /// The nearest value indexed by `want`, in this order, beyond all constant factors that follow it directly. Null if there is
-  /// none; `scale` is then the product of the factors that were passed on the way.
-  Value find(ArrayRef<int> want, SmallVectorImpl<double> &scales) {
-    SmallVector<SmallVector<int>> wanted;
-    SmallVector<int64_t> shape;
-    for (int dim : want) {
-      shape.push_back(sizes.lookup(dim));
-      wanted.push_back(shape.back() == 1 ? SmallVector<int>{} : SmallVector<int>{dim});
-    }
+  /// The nearest value indexed by `want`, in this order, beyond all constant factors that follow it directly; it may have fewer
+  /// heads, if they were repeated. If none has this order, the farthest that has these indices in another, transposed. Null if
+  /// there is neither. `scales` get the factors that were passed.
+  Value find(OpBuilder &builder, Location loc, ArrayRef<int> want, SmallVectorImpl<double> &scales) {
     SmallVector<double> passed;
+    Value other;
+    SmallVector<int64_t> otherOrder;
+    size_t otherPassed = 0;
     while (true) {
-      bool here = order == wanted && shapeOf(value) == ArrayRef<int64_t>(shape);
       Value inner;
       double factor;
       if (splitConstantFactor(value, inner, factor)) {
@@ -87,16 +86,59 @@ public:
         value = inner;
         continue;
       }
-      if (here) {
-        scales.append(passed);
-        return value;
+      if (std::optional<SmallVector<int64_t>> permutation = permutationTo(want)) {
+        if (llvm::is_sorted(*permutation)) {
+          scales.append(passed);
+          return value;
+        }
+        other = value;
+        otherOrder = *permutation;
+        otherPassed = passed.size();
       }
       if (!step())
-        return Value();
+        break;
     }
+    if (!other)
+      return Value();
+    scales.append(passed.begin(), passed.begin() + otherPassed);
+    // Where the graph would have it, so that exports with and without a detour give the same program.
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfterValue(other);
+    return transposeTo(builder, loc, other, otherOrder);
   }
 
 private:
+  /// Where in `value` the dimensions of `want` are; nothing if it is indexed otherwise.
+  std::optional<SmallVector<int64_t>> permutationTo(ArrayRef<int> want) {
+    if (order.size() != want.size())
+      return std::nullopt;
+    SmallVector<int64_t> permutation;
+    for (auto [position, dim] : llvm::enumerate(want)) {
+      SmallVector<int> indices{dim};
+      if (dim == heads && outer >= 0)
+        indices = {outer, inner};
+      if (dim == heads && repeated)
+        indices.pop_back();
+      int64_t size = 1;
+      for (int index : indices)
+        size *= sizes.lookup(index);
+      if (size == 1)
+        indices.clear();
+      // Unit dimensions all look alike: take the one in place if there is a choice.
+      auto fits = [&](int64_t at) {
+        return order[at] == indices && shapeOf(value)[at] == size && !llvm::is_contained(permutation, at);
+      };
+      int64_t at = position;
+      if (!fits(at))
+        at = *llvm::find_if(llvm::seq<int64_t>(0, order.size() + 1),
+                            [&](int64_t i) { return i == static_cast<int64_t>(order.size()) || fits(i); });
+      if (at == static_cast<int64_t>(order.size()))
+        return std::nullopt;
+      permutation.push_back(at);
+    }
+    return permutation;
+  }
+
   bool step() {
     Operation *op = value.getDefiningOp();
     if (auto transpose = dyn_cast_or_null<linalg::TransposeOp>(op)) {
@@ -105,6 +147,22 @@ private:
         before[from] = order[dim];
       order = before;
       value = transpose.getInput();
+      return true;
+    }
+    if (auto broadcast = dyn_cast_or_null<linalg::BroadcastOp>(op)) {
+      // Of heads alone: all of them, or those of a group.
+      int repetition = outer >= 0 ? inner : heads;
+      SmallVector<SmallVector<int>> before;
+      for (auto [dim, indices] : llvm::enumerate(order)) {
+        if (!llvm::is_contained(broadcast.getDimensions(), static_cast<int64_t>(dim)))
+          before.push_back(indices);
+        else if (indices == ArrayRef<int>{repetition})
+          repeated = true;
+        else if (!indices.empty())
+          return false;
+      }
+      order = before;
+      value = broadcast.getInput();
       return true;
     }
     if (auto expand = dyn_cast_or_null<tensor::ExpandShapeOp>(op)) {
@@ -118,46 +176,69 @@ private:
       value = expand.getSrc();
       return true;
     }
-    if (auto collapse = dyn_cast_or_null<tensor::CollapseShapeOp>(op)) {
-      SmallVector<SmallVector<int>> before(shapeOf(collapse.getSrc()).size());
-      for (auto [joined, group] : llvm::zip_equal(order, collapse.getReassociationIndices())) {
-        ArrayRef<int> rest = joined;
-        for (int64_t dim : group) {
-          // Take dimensions until they fill this one.
-          int64_t size = 1, wanted = shapeOf(collapse.getSrc())[dim];
-          while (size < wanted && !rest.empty()) {
-            size *= sizes.lookup(rest.front());
-            before[dim].push_back(rest.front());
-            rest = rest.drop_front();
-          }
-          if (size != wanted)
+    auto collapse = dyn_cast_or_null<tensor::CollapseShapeOp>(op);
+    if (!collapse)
+      return false;
+    SmallVector<SmallVector<int>> before(shapeOf(collapse.getSrc()).size());
+    for (auto [joined, group] : llvm::zip_equal(order, collapse.getReassociationIndices())) {
+      SmallVector<int> rest = joined;
+      for (int64_t dim : group) {
+        // Take indices until they fill this dimension.
+        int64_t size = 1, wanted = shapeOf(collapse.getSrc())[dim];
+        while (size < wanted && !rest.empty()) {
+          if (size * sizes.lookup(rest.front()) > wanted && !splitHeads(rest, wanted / size))
             return false;
+          size *= sizes.lookup(rest.front());
+          before[dim].push_back(rest.front());
+          rest.erase(rest.begin());
         }
-        if (!rest.empty())
+        if (size != wanted)
           return false;
       }
-      order = before;
-      value = collapse.getSrc();
-      return true;
+      if (!rest.empty())
+        return false;
     }
-    return false;
+    order = before;
+    value = collapse.getSrc();
+    return true;
   }
 
+  /// Splits heads, at the front of `indices`, into `groups` key heads and their repetitions.
+  bool splitHeads(SmallVectorImpl<int> &indices, int64_t groups) {
+    if (indices.front() != heads || outer >= 0 || sizes[heads] % groups != 0)
+      return false;
+    outer = kOuter;
+    inner = kInner;
+    sizes[outer] = groups;
+    sizes[inner] = sizes[heads] / groups;
+    indices.front() = inner;
+    indices.insert(indices.begin(), outer);
+    return true;
+  }
+
+  static constexpr int kOuter = 100, kInner = 101; // no iteration dimensions
+
   Value value;
+  int heads, outer = -1, inner = -1;
+  bool repeated = false;
   SmallVector<SmallVector<int>> order;
   llvm::DenseMap<int, int64_t> sizes;
 };
 
-/// The operand in the order `want` and the constants it was multiplied by. An operand that is nowhere in this order is
-/// transposed.
-Value findOperand(OpBuilder &builder, Location loc, Value value, ArrayRef<int> dims, ArrayRef<int> want,
-                  SmallVectorImpl<double> &scales) {
-  if (Value found = OperandWalk(value, dims).find(want, scales))
-    return found;
+Value transposedOperand(OpBuilder &builder, Location loc, Value value, ArrayRef<int> dims, ArrayRef<int> want) {
   SmallVector<int64_t> permutation;
   for (int dim : want)
     permutation.push_back(llvm::find(dims, dim) - dims.begin());
   return transposeTo(builder, loc, value, permutation);
+}
+
+/// The operand in the order `want` (the second counts heads) and the constants it was multiplied by. An operand that is nowhere in
+/// this order is transposed.
+Value findOperand(OpBuilder &builder, Location loc, Value value, ArrayRef<int> dims, ArrayRef<int> want,
+                  SmallVectorImpl<double> &scales) {
+  if (Value found = OperandWalk(value, dims, want[1]).find(builder, loc, want, scales))
+    return found;
+  return transposedOperand(builder, loc, value, dims, want);
 }
 
 /// The keys or values [batch, key heads, sequence, dimension] that `value` [batch, heads, sequence, dimension] repeats
@@ -363,16 +444,19 @@ private:
     Value key = findOperand(builder, loc, inner->rhs, inner->rhsDims, {s[0], s[1], s[3], headDim}, keyScales);
     SmallVector<int> valueOrder{p[0], p[1], p[3], valueDim};
     Value value = findOperand(builder, loc, outer.rhs, outer.rhsDims, valueOrder, valueScales);
-    if (!valueScales.empty()) { // a factor on the values stays where it is
-      SmallVector<int64_t> permutation;
-      for (int dim : valueOrder)
-        permutation.push_back(llvm::find(outer.rhsDims, dim) - outer.rhsDims.begin());
-      value = transposeTo(builder, loc, outer.rhs, permutation);
+    if (!valueScales.empty()) // a factor on the values stays where it is
+      value = transposedOperand(builder, loc, outer.rhs, outer.rhsDims, valueOrder);
+    key = withoutRepeatedHeads(builder, loc, key);
+    value = withoutRepeatedHeads(builder, loc, value);
+    // Keys and values must have the same heads; queries all of them.
+    if (shapeOf(key)[1] != shapeOf(value)[1]) {
+      key = transposedOperand(builder, loc, inner->rhs, inner->rhsDims, {s[0], s[1], s[3], headDim});
+      value = transposedOperand(builder, loc, outer.rhs, outer.rhsDims, valueOrder);
+      keyScales.clear();
     }
-    Value fewKeys = withoutRepeatedHeads(builder, loc, key), fewValues = withoutRepeatedHeads(builder, loc, value);
-    if (shapeOf(fewKeys)[1] == shapeOf(fewValues)[1]) {
-      key = fewKeys;
-      value = fewValues;
+    if (shapeOf(query)[1] != shapeOf(op->getResult(0))[1]) {
+      query = transposedOperand(builder, loc, inner->lhs, inner->lhsDims, {s[0], s[1], s[2], headDim});
+      queryScales.clear();
     }
     double scale = combineScales(queryScales, keyScales, scores.scales, shapeOf(query)[3]);
     create(op, query, key, value, masks.mask(builder, loc), masks.keyPadding(builder, loc), scale, masks.isCausal(),
