@@ -202,8 +202,8 @@ struct GenerateKernels : forebay::impl::ForebayGenerateKernelsBase<GenerateKerne
       if (attr && attr.getCompiled() && done.insert(attr.getName()).second)
         failedAny |= failed(generate(function, attr, *result));
     }
-    for (auto scalars : usedOptimizers(module))
-      failedAny |= failed(generateScalars(scalars, *result));
+    for (auto optimizer : module.getOps<train::OptimizerOp>())
+      failedAny |= failed(generateScalars(optimizer, *result));
     if (failedAny)
       return signalPassFailure();
     module.getBodyRegion().takeBody(result->getBodyRegion());
@@ -239,17 +239,6 @@ private:
       first += tiles;
     }
     return success();
-  }
-
-  static SmallVector<train::OptimizerOp> usedOptimizers(ModuleOp module) {
-    SetVector<Operation *> used;
-    module.walk([&](train::ScalarsOp op) {
-      used.insert(SymbolTable::lookupNearestSymbolFrom(op, op.getOptimizerAttr()));
-    });
-    SmallVector<train::OptimizerOp> result;
-    for (Operation *op : used)
-      result.push_back(cast<train::OptimizerOp>(op));
-    return result;
   }
 
   /// Clones the straight-line body of `function` with `arguments`; returns what it returns.

@@ -33,6 +33,7 @@ public:
       : context(context), options(options), diags(diags), mlirDiagnostics(&context, diags) {}
 
   bool run() {
+    context.printOpOnDiagnostic(false); // a user has no use for the whole operation
     if (!checkOutput())
       return false;
     if (options.remarks)

@@ -31,6 +31,7 @@ void forebay::buildTrainPipeline(OpPassManager &manager, const TrainPipelineOpti
 }
 
 void forebay::buildDispatchPipeline(OpPassManager &manager) {
+  manager.addPass(createTrainLowerElementwise());
   manager.addPass(createForebayFormDispatches());
   manager.addPass(createForebaySelectKernels());
 }
@@ -39,5 +40,5 @@ void forebay::registerAllPipelines() {
   PassPipelineRegistration<>("forebay-forward", "Imported to raised: all that a forward program needs", buildForwardPipeline);
   PassPipelineRegistration<TrainPipelineOptions>(
       "forebay-train", "Imported, with an optimizer, to step: raise, differentiate, build the step", buildTrainPipeline);
-  PassPipelineRegistration<>("forebay-dispatch", "Step to dispatch: form dispatches, select kernels", buildDispatchPipeline);
+  PassPipelineRegistration<>("forebay-dispatch", "Step to dispatch: expand activations, form dispatches, select kernels", buildDispatchPipeline);
 }

@@ -45,7 +45,7 @@ def ForebayGenerateKernels : Pass<"forebay-generate-kernels", "::mlir::ModuleOp"
   let summary = "Loops for compiled kernels and optimizers";
   let description = [{
     Replaces the module by one LLVM function of the kernel interface (runtime/include/forebay/kernel_abi.h) for each compiled kernel, and
-    `<optimizer>_scalars` for each optimizer that `train.scalars` names. Bodies are scf loops over arith and math operations; nothing is
+    `<optimizer>_scalars` for each `train.optimizer`. Bodies are scf loops over arith and math operations; nothing is
     allocated or copied. `-forebay-expand-math` and upstream conversions to LLVM follow.
 
     Assumes `-forebay-select-kernels`.

@@ -1,8 +1,8 @@
 //===- EmitProgram.h - From dispatches to step.so ---------------*- C++ -*-===//
 ///
 /// \file
-/// Compiles the kernels of a module at the level `dispatch` (or later: only functions with a compiled `offload.kernel`, `train.scalars`
-/// and `train.optimizer` are read) and links them with the serialized program into one shared object.
+/// Compiles the kernels of a module at the level `dispatch` (or later: only functions with a compiled `offload.kernel` and
+/// `train.optimizer` are read) and links them with the serialized program into one shared object.
 ///
 //===----------------------------------------------------------------------===//
 
