@@ -23,3 +23,4 @@ config.substitutions.append(
     ("%onnx", "protoc --encode=onnx.ModelProto --proto_path=%s %s" % (os.path.dirname(onnx_proto), onnx_proto))
 )
 config.substitutions.append(("%python", config.python_executable))
+config.substitutions.append(("%tiny", os.path.join(config.forebay_test_dir, "tiny")))
