@@ -24,3 +24,7 @@ config.substitutions.append(
 )
 config.substitutions.append(("%python", config.python_executable))
 config.substitutions.append(("%tiny", os.path.join(config.forebay_test_dir, "tiny")))
+# Trains cases (test/Inputs/models) and compares with PyTorch's results.
+config.substitutions.append(
+    ("%run_case", "%s %s --bin %s" % (config.python_executable, os.path.join(config.test_source_root, "run-case"), config.forebay_bin_dir))
+)
