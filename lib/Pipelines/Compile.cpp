@@ -49,8 +49,9 @@ public:
       return writeModule(*module);
     if (!lowerToCommands() || !runAddedPasses("cmd"))
       return false;
-    // Also after passes from outside: what runs is what was verified.
-    if (!runPasses([](OpPassManager &manager) { manager.addPass(createOffloadVerifyRaces()); }))
+    // Also after passes from outside: what runs is what was verified. A plan over budget never runs, and its arenas are no
+    // valid program.
+    if (!options.planOnly && !runPasses([](OpPassManager &manager) { manager.addPass(createOffloadVerifyRaces()); }))
       return false;
     if (options.emit == EmitLevel::Cmd)
       return writeModule(*module);
