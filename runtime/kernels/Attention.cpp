@@ -210,7 +210,8 @@ struct HeadGrad : Head {
     v = matrixOf(operands[3], p.v, b, hk), dO = matrixOf(operands[0], p.dO, b, h);
     dq = matrixOf(results[0], p.dq, b, h), dk = matrixOf(results[1], p.dk, b, hk), dv = matrixOf(results[2], p.dv, b, hk);
     lse = static_cast<const float *>(operands[5]) + (b * p.heads + h) * p.queries;
-    delta = static_cast<const float *>(results[3]) + (b * p.heads + h) * p.queries;
+    // Without queries there is no workspace.
+    delta = p.queries ? static_cast<const float *>(results[3]) + (b * p.heads + h) * p.queries : nullptr;
     int64_t stride = roundUp(p.blockK, 16);
     weights = {static_cast<float *>(scratch), stride}, dScores = {weights.data + p.blockQ * stride, stride};
     shift = dScores.data + p.blockQ * stride, factor = shift + roundUp(p.blockQ, 16);

@@ -81,7 +81,7 @@ FB_KERNEL(layer_norm_grad) {
               *mean = static_cast<const float *>(operands[2]), *rstd = static_cast<const float *>(operands[3]);
   const float *weight = p.hasWeight ? static_cast<const float *>(operands[4]) : nullptr;
   void *const *results = operands + (p.hasWeight ? 5 : 4);
-  float *dx = static_cast<float *>(results[0]), *workspace = static_cast<float *>(results[3]);
+  float *dx = static_cast<float *>(results[0]), *workspace = p.rows ? static_cast<float *>(results[3]) : nullptr; // no rows, no operand
   if (phase == 1) {
     float *sums[2] = {static_cast<float *>(results[1]), static_cast<float *>(results[2])};
     return addPartials(workspace, ceilDiv(p.rows, p.rowsPerTile), 2, p.cols, tile, sums);
@@ -142,7 +142,7 @@ FB_KERNEL(rms_norm_grad) {
               *rstd = static_cast<const float *>(operands[2]);
   const float *weight = p.hasWeight ? static_cast<const float *>(operands[3]) : nullptr;
   void *const *results = operands + (p.hasWeight ? 4 : 3);
-  float *dx = static_cast<float *>(results[0]), *workspace = static_cast<float *>(results[2]);
+  float *dx = static_cast<float *>(results[0]), *workspace = p.rows ? static_cast<float *>(results[2]) : nullptr;
   if (phase == 1) {
     float *sums[1] = {static_cast<float *>(results[1])};
     return addPartials(workspace, ceilDiv(p.rows, p.rowsPerTile), 1, p.cols, tile, sums);
