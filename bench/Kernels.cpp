@@ -346,7 +346,7 @@ void benchRows(Bench &bench) {
     std::vector<int64_t> ids(tokens);
     for (int64_t i = 0; i < tokens; ++i)
       ids[i] = i * 7919 % rows;
-    EmbeddingParams e{rows, cols, tokens, 8, 4, embeddingGradRowsPerTile(rows, cols)};
+    EmbeddingParams e{rows, cols, tokens, 8, 4, embeddingGradRowsPerTile(rows, cols), 0};
     Dispatch table(bench.team, "embedding_grad", e, embeddingGradLaunch(e), {(float *)grad, ids.data(), (float *)y});
     bench.compare("embedding_grad [50257,768], 1024 ids / memset", gigabytes(n), "GB/s", 0.4, [&] { table.run(bench.team); },
                   gigabytes(n), [&] { clearOnly(bench, y, n); });

@@ -38,9 +38,13 @@ FB_KERNEL(embedding_grad) {
   const auto &p = paramsAs<EmbeddingParams>(params);
   const float *grad = static_cast<const float *>(operands[0]);
   const void *ids = operands[1];
-  float *table = static_cast<float *>(operands[2]);
+  float *table = static_cast<float *>(operands[p.add ? 3 : 2]);
   Span span = spanOf(tile, p.rowsPerTile, p.vocab);
-  memset(table + span.begin * p.width, 0, size_t((span.end - span.begin) * p.width) * sizeof(float));
+  size_t bytes = size_t((span.end - span.begin) * p.width) * sizeof(float);
+  if (!p.add)
+    memset(table + span.begin * p.width, 0, bytes);
+  else if (operands[2] != operands[3])
+    memcpy(table + span.begin * p.width, static_cast<const float *>(operands[2]) + span.begin * p.width, bytes);
   for (int64_t i = 0; i < p.count; ++i) {
     int64_t row = rowOf(ids, p, i);
     if (row < span.begin || row >= span.end)

@@ -7,6 +7,12 @@
 #include <cstring>
 #include <mutex>
 
+// OpenBLAS's own allocator of packing buffers, which it keeps in slots shared by all threads; exported, but in no header.
+extern "C" {
+__attribute__((weak)) void *blas_memory_alloc(int position);
+__attribute__((weak)) void blas_memory_free(void *buffer);
+}
+
 namespace forebay::kernels {
 
 #define FB_DECLARE_TABLE(ISA)                                                                                          \
@@ -94,7 +100,19 @@ const char *blasKernel() { return openblas_get_corename(); }
 void warmUpBlas() {
   static std::once_flag once;
   std::call_once(once, [] { openblas_set_num_threads(1); });
-  // The first products of a thread make OpenBLAS map its packing buffer.
+  // A product takes a free buffer, and maps a new one only if all are taken: products of several workers at once need as many. The
+  // n-th worker holds n of them for a moment, so that they exist however the warm-ups interleave.
+  static std::mutex mutex; // only one holds many: the slots are limited
+  static int workers = 0;
+  constexpr int kMost = 64;
+  if (std::lock_guard<std::mutex> lock(mutex); blas_memory_alloc && blas_memory_free && workers < kMost) {
+    int held = ++workers;
+    void *buffers[kMost];
+    for (int i = 0; i < held; ++i)
+      buffers[i] = blas_memory_alloc(0);
+    for (int i = 0; i < held; ++i)
+      blas_memory_free(buffers[i]);
+  }
   float a[64 * 4] = {}, b[64 * 4] = {}, c[64 * 64];
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, 64, 64, 4, 1.0f, a, 4, b, 64, 0.0f, c, 64);
 }

@@ -76,7 +76,7 @@ struct GemmParams {
   int64_t tileM, tileN, bias;
 };
 
-/// Sets tileM, tileN from the shape. A tile of m x n x k costs mnk + 20 (m + n) k multiplications (each tile packs its rows of A and
+/// Sets tileM, tileN from the shape. A tile of m x n x k costs mnk + (30 m + 15 n) k multiplications (each tile packs its rows of A and
 /// columns of B again) + the call; chosen is the grid that is best for 1 to 8 workers together.
 static inline void setGemmTile(GemmParams &p) {
   int64_t batches = p.batch[0] * p.batch[1] * p.batch[2] * p.batch[3];
@@ -87,7 +87,7 @@ static inline void setGemmTile(GemmParams &p) {
     for (int64_t partsN = ceilDiv(n, 1024), j = 0; j < 24; ++j, ++partsN) {
       int64_t tileM = minOf(m, roundUp(ceilDiv(m, partsM), 16)), tileN = minOf(n, roundUp(ceilDiv(n, partsN), 16));
       int64_t tiles = batches * ceilDiv(m, tileM) * ceilDiv(n, tileN);
-      double tile = double(tileM * tileN + 20 * (tileM + tileN)) * double(k) + 20000, cost = 0;
+      double tile = double(tileM * tileN + 30 * tileM + 15 * tileN) * double(k) + 20000, cost = 0;
       for (int w = 0; w < 4; ++w)
         cost += double(weight[w] * workers[w] * ceilDiv(maxOf(1, tiles), workers[w])) * tile;
       if (best != 0 && cost >= best)
@@ -187,9 +187,11 @@ static inline Launch rotaryLaunch(const RotaryParams &p) {
 /// "embedding": table [V, width], ids [n] (idBytes 4 or 8) -> [n, width]; any element size (`elementBytes`). tiles: ceil(n / rowsPerTile).
 /// "embedding_grad": grad [n, width], ids [n] -> dtable [V, width]. tiles: blocks of rows of the table,
 /// ceil(V / rowsPerTile): zeroes its rows, then scans the ids in order and adds. An id in [-V, 0) counts from the end; another id
-/// outside the table is never followed: its row is all ones bits (NaN), its gradient is dropped.
+/// outside the table is never followed: its row is all ones bits (NaN), its gradient is dropped. With `add`, "embedding_grad" takes
+/// grad, ids, base -> dtable (may be in place over base): base + the gradient, without the pass that zeroes the table.
 struct EmbeddingParams {
   int64_t vocab, width, count, idBytes, elementBytes, rowsPerTile;
+  int64_t add = 0;
 };
 static inline Launch embeddingLaunch(const EmbeddingParams &p) { return onePhase(ceilDiv(p.count, p.rowsPerTile)); }
 static inline Launch embeddingGradLaunch(const EmbeddingParams &p) { return onePhase(ceilDiv(p.vocab, p.rowsPerTile)); }

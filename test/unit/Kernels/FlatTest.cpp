@@ -165,7 +165,7 @@ TEST(Embedding, RowsAndGradient) {
   Random random(5);
   for (int trial = 0; trial < 30; ++trial) {
     int64_t vocab = random.between(1, 50), width = random.pick<int64_t>({0, 1, 3, 16, 40}), count = random.between(0, 60);
-    EmbeddingParams p{vocab, width, count, random.pick<int64_t>({4, 8}), 4, random.between(1, 20)};
+    EmbeddingParams p{vocab, width, count, random.pick<int64_t>({4, 8}), 4, random.between(1, 20), 0};
     std::vector<float> table = random.normal(vocab * width), grad = random.normal(count * width);
     std::vector<int64_t> ids(count);
     for (int64_t &id : ids)
@@ -183,11 +183,20 @@ TEST(Embedding, RowsAndGradient) {
     EXPECT_EQ(valuesOf(run(c)[0]), expected);
     Case g{"embedding_grad", paramsOf(p), embeddingGradLaunch(p), {bytesOf(grad), idBytes}, {table.size() * 4}, {}, {}};
     expectNear(valuesOf(run(g)[0]), dtable, 1e-6, "embedding_grad");
+    for (size_t i = 0; i < table.size(); ++i)
+      dtable[i] += table[i];
+    p.add = 1;
+    g.params = paramsOf(p);
+    g.inputs.push_back(bytesOf(table));
+    std::vector<Bytes> apart = run(g);
+    expectNear(valuesOf(apart[0]), dtable, 1e-6, "embedding_grad with add");
+    g.inPlace = {2};
+    EXPECT_EQ(run(g), apart);
   }
 }
 
 TEST(Embedding, IdsOutsideTheTableAreNotFollowed) {
-  EmbeddingParams p{3, 2, 3, 8, 4, 2};
+  EmbeddingParams p{3, 2, 3, 8, 4, 2, 0};
   Bytes ids = bytesOf(std::vector<int64_t>{1, 3, -4});
   Case c{"embedding", paramsOf(p), embeddingLaunch(p), {bytesOf(std::vector<float>{1, 2, 3, 4, 5, 6}), ids}, {24}, {}, {}};
   expectNear(valuesOf(run(c)[0]), {3, 4, NAN, NAN, NAN, NAN}, 0, "ids");
