@@ -28,3 +28,6 @@ config.substitutions.append(("%tiny", os.path.join(config.forebay_test_dir, "tin
 config.substitutions.append(
     ("%run_case", "%s %s --bin %s" % (config.python_executable, os.path.join(config.test_source_root, "run-case"), config.forebay_bin_dir))
 )
+# Tests that preload a library of their own cannot run under a sanitizer.
+if config.forebay_sanitizer:
+    config.available_features.add("sanitizer")
