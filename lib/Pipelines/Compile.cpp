@@ -82,7 +82,7 @@ private:
   /// Remarks go to stderr as they are made; near misses too.
   void enableRemarks() {
     remark::RemarkCategories categories;
-    categories.all = ".*";
+    categories.all = categories.passed = categories.missed = categories.analysis = categories.failed = ".*";
     (void)remark::enableOptimizationRemarks(context, nullptr, std::make_unique<remark::RemarkEmittingPolicyAll>(), categories,
                                             /*printAsEmitRemarks=*/true);
   }

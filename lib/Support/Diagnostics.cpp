@@ -46,6 +46,11 @@ Diagnostics &Diagnostics::warning(const Twine &where, const Twine &what) {
   return *this;
 }
 
+Diagnostics &Diagnostics::remark(const Twine &where, const Twine &what) {
+  printLine(os, "remark", where, what);
+  return *this;
+}
+
 Diagnostics &Diagnostics::note(const Twine &what) {
   printLine(os, "note", "", what);
   return *this;
@@ -87,7 +92,8 @@ MlirDiagnostics::MlirDiagnostics(MLIRContext *context, Diagnostics &diags)
           diags.note(diag.str());
           break;
         case DiagnosticSeverity::Remark:
-          return failure();
+          diags.remark(where, diag.str());
+          break;
         }
         for (Diagnostic &note : diag.getNotes())
           diags.note(note.str());

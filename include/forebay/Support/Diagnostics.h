@@ -21,13 +21,14 @@
 
 namespace forebay {
 
-/// Prints errors, warnings and notes, and counts the errors. Chain notes: `diags.error(where, what).note(hint)`.
+/// Prints errors, warnings, remarks and notes, and counts the errors. Chain notes: `diags.error(where, what).note(hint)`.
 class Diagnostics {
 public:
   explicit Diagnostics(llvm::raw_ostream &os = llvm::errs()) : os(os) {}
 
   Diagnostics &error(const llvm::Twine &where, const llvm::Twine &what);
   Diagnostics &warning(const llvm::Twine &where, const llvm::Twine &what);
+  Diagnostics &remark(const llvm::Twine &where, const llvm::Twine &what);
   Diagnostics &note(const llvm::Twine &what);
 
   unsigned errors() const { return numErrors; }
@@ -42,7 +43,7 @@ private:
 /// location prints as.
 std::string describeLocation(mlir::Location loc);
 
-/// While alive, MLIR's diagnostics of `context` are printed through `diags` (remarks are left to others).
+/// While alive, MLIR's diagnostics of `context` are printed through `diags`.
 class MlirDiagnostics : public mlir::ScopedDiagnosticHandler {
 public:
   MlirDiagnostics(mlir::MLIRContext *context, Diagnostics &diags);
