@@ -11,13 +11,15 @@
 // RUN: not forebay-opt %s -offload-plan 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not forebay-opt %S/Inputs/mlp.mlir -offload-verify-races 2>&1 | FileCheck %s --check-prefix=VERIFY
 
-// MACHINE: error: unknown machine 'gh200': neither a file nor one of cpu, superchip-emu
-// FOLDER: error: unknown machine '{{.*}}': neither a file nor one of cpu, superchip-emu
+// MACHINE: error: --machine=gh200: there is no such machine
+// MACHINE: note: known: cpu, superchip-emu, or a machine file
+// FOLDER: error: --machine={{.*}}: there is no such machine
 // NOMACHINE: error: machine file '{{.*}}plan-invalid.mlir' has no dlti.target_system_spec
-// POLICY: error: unknown policy 'fast' (known: auto, resident, zero-offload)
-// CPU: error: policy 'zero-offload' needs a machine with two memory spaces; machine 'cpu' has one: host
-// SPACE: error: memory: machine 'cpu' has no memory 'hbm' (it has: host)
-// SIZE: error: memory: 'host=1GB' is not NAME=SIZE, with a size in bytes, KiB, MiB or GiB
+// POLICY: error: --policy=fast: there is no such policy
+// POLICY: note: known: auto, resident, zero-offload
+// CPU: error: --policy=zero-offload: needs a machine with two memory spaces; machine 'cpu' has one: host
+// SPACE: error: --memory=hbm=1GiB: machine 'cpu' has no memory 'hbm' (it has: host)
+// SIZE: error: --memory=host=1GB: 'host=1GB' is not NAME=SIZE, with a size in bytes, KiB, MiB or GiB
 // BUCKET: error: bucket-bytes must be at least 4096, not 4095
 // EARLY: error: offload-lower-to-cmd needs a module at level 'async'; this one is at level 'dispatch': the pass runs too early
 // LATE: error: offload-plan needs a module at level 'dispatch'; this one is at level 'async': the pass runs too late

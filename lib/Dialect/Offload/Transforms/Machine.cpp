@@ -124,7 +124,8 @@ FailureOr<Machine> offload::loadMachine(StringRef nameOrFile, Location loc) {
   }
   if (!module) {
     if (!llvm::sys::fs::exists(nameOrFile) || llvm::sys::fs::is_directory(nameOrFile))
-      return emitError(loc) << "unknown machine '" << nameOrFile << "': neither a file nor one of " << known;
+      return (emitError(loc) << "--machine=" << nameOrFile << ": there is no such machine").attachNote()
+             << "known: " << known << ", or a machine file";
     module = parseSourceFile<ModuleOp>(nameOrFile, ParserConfig(context));
     if (!module)
       return emitError(loc) << "machine file '" << nameOrFile << "' does not parse";

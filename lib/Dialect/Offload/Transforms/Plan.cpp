@@ -246,7 +246,7 @@ private:
     std::string error, spec = memory;
     std::replace(spec.begin(), spec.end(), ';', ',');
     if (!planning::overrideMemory(*machine, spec, error))
-      return module.emitError() << "memory: " << error;
+      return (module.emitError() << "--memory=" << spec << ": " << error).attachNote() << "for example --memory=" << exampleBudget(*machine);
     if (bucketBytes < 4096)
       return module.emitError() << "bucket-bytes must be at least 4096, not " << uint64_t(bucketBytes);
     FailureOr<StepProblem> step = buildProblem(module);
@@ -269,20 +269,29 @@ private:
     return success();
   }
 
+  static ModuleOp module(StepProblem &step) { return step.function->getParentOfType<ModuleOp>(); }
+
+  static std::string exampleBudget(const Machine &machine) {
+    return llvm::join(llvm::map_range(machine.spaces, [](auto &space) { return space.name + "=1GiB"; }), ",");
+  }
+
   /// Fills in the policy asked for; `auto` takes the first that fits, else the last.
   LogicalResult choose(StepProblem &step, const std::vector<planning::TrainedParameter> &trained, const Machine &machine,
                        std::string &chosen, Placement &placement, Schedule &schedule) {
     std::vector<std::string> names = planning::policyNames();
     bool isAuto = policy == "auto";
     if (!isAuto && !llvm::is_contained(names, policy))
-      return step.function->emitError() << "unknown policy '" << policy << "' (known: auto, " << llvm::join(names, ", ") << ")";
+      return (module(step).emitError() << "--policy=" << policy << ": there is no such policy").attachNote()
+             << "known: auto, " << llvm::join(names, ", ");
     for (const std::string &name : isAuto ? names : std::vector<std::string>{policy}) {
       auto candidate = planning::findPolicy(name);
       std::string why;
       if (!candidate->supports(machine, why)) {
         if (!isAuto)
-          return step.function->emitError() << "policy '" << name << "' needs " << why << "; machine '" << machine.name << "' has one: "
-                                            << machine.spaces[0].name;
+          return (module(step).emitError() << "--policy=" << name << ": needs " << why << "; machine '" << machine.name
+                                           << "' has one: " << machine.spaces[0].name)
+                     .attachNote()
+                 << "choose a machine with two memories, or --policy=resident";
         continue;
       }
       Placement place = candidate->place(step.problem, trained, machine);
