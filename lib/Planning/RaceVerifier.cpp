@@ -121,6 +121,8 @@ private:
     case CommandKind::Dispatch:
       if (c.kernel < 0 || c.kernel >= static_cast<int64_t>(program.kernels.size()))
         return fail(where + " names no kernel");
+      if (!program.queues[c.queue].compute)
+        return fail(where + " is a dispatch on a copy queue");
       if (c.scratch > program.scratchBytes)
         return fail(where + " needs more scratch than the program has");
       for (int64_t tiles : c.tiles)

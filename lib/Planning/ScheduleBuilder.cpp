@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "forebay/Planning/Packer.h"
 #include "forebay/Planning/Schedule.h"
 
 #include <algorithm>
@@ -216,8 +217,8 @@ private:
   }
   const TrainedParameter &of(const Piece &piece) const { return trained[piece.parameter]; }
 
-  /// The first time that these elements of `value` are named for `purpose`; equal gradients of two parameters are one value.
-  bool once(const char *purpose, uint32_t value, const Piece &piece) { return done.insert({purpose, value, piece.first}).second; }
+  /// The first time that these elements of `value` are to be copied; equal gradients of two parameters are one value.
+  bool firstCopy(uint32_t value, const Piece &piece) { return copied.insert({value, piece.first}).second; }
 
   void gradientsComplete(uint32_t index) {
     const Bucket &bucket = placement.buckets[index];
@@ -243,7 +244,7 @@ private:
         need(value, space, Predicate::Always, Phase::Backward);
         continue;
       }
-      if (!once("copy", value, piece))
+      if (!firstCopy(value, piece))
         continue;
       pairs.push_back(part(where[value][machine.computeSpace], piece, Access::Read));
       pairs.push_back(part(define(value, space, Role::Gradient), piece, Access::Write));
@@ -301,16 +302,27 @@ private:
     return buffer;
   }
 
-  void normPartials(const Piece &piece, uint32_t space, uint32_t queue) {
-    if (of(piece).norm < 0 || !once("norm", of(piece).norm, piece))
+  /// Norm of what has arrived of a gradient, in whole groups of 16 blocks: kernels take operands that are aligned to 64 bytes, and a group's
+  /// partial sums are that many.
+  void normPartials(const Piece &arrived, uint32_t space, uint32_t queue) {
+    constexpr uint64_t kBlock = 1024, kGroup = kBlock * kAlignment / 4;
+    if (of(arrived).norm < 0)
       return;
-    uint32_t i = of(piece).norm;
-    const ProblemOp &from = problem.ops[i];
-    uint32_t gradient = where[from.operands[0]][space];
-    uint32_t partials = define(from.results[0], space, Role::Control);
+    uint32_t i = of(arrived).norm;
+    uint64_t &from = normed[i]; // equal gradients of two parameters are one value: the second finds all done
+    uint64_t end = arrived.first + arrived.count;
+    if (end < of(arrived).elements)
+      end -= end % kGroup;
+    if (end <= from)
+      return;
+    Piece piece{arrived.parameter, from, end - from};
+    from = end;
+    const ProblemOp &norm = problem.ops[i];
+    uint32_t gradient = where[norm.operands[0]][space];
+    uint32_t partials = define(norm.results[0], space, Role::Control);
     ScheduledOp &op = addDispatch(i, queue, lastMicro);
-    uint64_t blocks = (piece.count + 1023) / 1024;
-    op.operands = {part(gradient, piece, Access::Read), {partials, piece.first / 1024 * 4, blocks * 4, Access::Write}};
+    op.operands = {part(gradient, piece, Access::Read),
+                   {partials, piece.first / kBlock * 4, (piece.count + kBlock - 1) / kBlock * 4, Access::Write}};
     op.parameter = anywhereHome(piece);
     split(op, piece, 0);
   }
@@ -441,7 +453,8 @@ private:
   std::vector<uint32_t> buckets; ///< in the order of the current part of the step
   std::map<uint32_t, std::vector<uint32_t>> outputsOf;
   std::set<uint32_t> isGradient, isArgument; ///< values
-  std::set<std::tuple<std::string, uint32_t, uint64_t>> done;
+  std::set<std::pair<uint32_t, uint64_t>> copied; ///< value, first element of a piece
+  std::map<uint32_t, uint64_t> normed;            ///< NormPartials operation: elements that are done
 };
 
 } // namespace

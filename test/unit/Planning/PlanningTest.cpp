@@ -5,6 +5,7 @@
 #include "forebay/Planning/Packer.h"
 #include "forebay/Planning/RaceVerifier.h"
 
+#include <algorithm>
 #include <chrono>
 #include <gtest/gtest.h>
 #include <set>
@@ -64,6 +65,28 @@ void expectDisjoint(const Planned &p) {
   }
 }
 
+/// Every element of every parameter is measured once and updated once.
+void expectCovered(const Planned &p) {
+  std::map<int32_t, std::vector<std::pair<uint64_t, uint64_t>>> normed, updated; // operation: parts of operand 0
+  for (const ScheduledOp &op : p.schedule.ops) {
+    if (op.kind != CommandKind::Dispatch || op.parameter < 0)
+      continue;
+    auto &list = op.phase == Phase::Update ? updated : normed;
+    list[op.op].push_back({op.operands[0].offset, op.operands[0].bytes});
+    EXPECT_EQ(op.params[op.phase == Phase::Update ? 1 : 0] * 4, static_cast<int64_t>(op.operands[0].bytes));
+  }
+  for (const TrainedParameter &t : p.trained)
+    for (auto *list : {&normed[t.norm], &updated[t.update]}) {
+      std::sort(list->begin(), list->end());
+      uint64_t next = 0;
+      for (auto [offset, bytes] : *list) {
+        EXPECT_EQ(offset, next);
+        next += bytes;
+      }
+      EXPECT_EQ(next, t.elements * 4);
+    }
+}
+
 struct Variant {
   const char *policy;
   Machine machine;
@@ -85,6 +108,10 @@ TEST(Planning, RandomStepsAreRaceFree) {
       std::string error;
       EXPECT_TRUE(verifyProgram(p.program, error)) << "step " << i << ", " << v.policy << ", K " << shape.accumulate << ": " << error;
       expectDisjoint(p);
+      expectCovered(p);
+      for (const Command &c : p.program.step)
+        for (const Range &r : c.operands)
+          EXPECT_TRUE(c.kind == CommandKind::Copy || r.offset % 64 == 0) << c.label << " has an operand that is not aligned";
     }
   }
 }
@@ -321,6 +348,7 @@ TEST(Planning, CorruptedSchedulesAgreeWithBruteForce) {
       break;
     case 2:
       c.queue = rng() % program.queues.size();
+      program.queues[c.queue].compute = true;
       break;
     case 3:
       c.predicate = static_cast<Predicate>(rng() % 4);

@@ -228,6 +228,7 @@ TEST(RaceVerifier, Structure) {
   EXPECT_EQ(broken([](Program &p) { p.step[1].operands[0].space = 2; }), "command 1 'consume': an operand lies outside its arena");
   EXPECT_EQ(broken([](Program &p) { p.step[1].operands[0].bytes = ~0ull; }), "command 1 'consume': an operand lies outside its arena");
   EXPECT_EQ(broken([](Program &p) { p.step[1].kernel = -1; }), "command 1 'consume' names no kernel");
+  EXPECT_EQ(broken([](Program &p) { p.queues[1].compute = false; }), "command 1 'consume' is a dispatch on a copy queue");
   EXPECT_EQ(broken([](Program &p) { p.step[1].scratch = 1; }), "command 1 'consume' needs more scratch than the program has");
   EXPECT_EQ(broken([](Program &p) { p.step[1].tiles = {-1}; }), "command 1 'consume' has a negative number of tiles");
   EXPECT_EQ(broken([](Program &p) { p.step[1].signal = 2; }), "command 1 'consume' signals an event that does not exist");
