@@ -99,3 +99,72 @@ func.func @forward(%w: tensor<1x3xf32> {train.trainable}) -> (tensor<1xf32> {tra
   %y, %rstd = train.rms_norm %w {eps = 1.0e-6} : (tensor<1x3xf32>) -> (tensor<1x3xf32>, tensor<1xf32>)
   return %rstd : tensor<1xf32>
 }
+
+// -----
+
+func.func @forward(%w: tensor<3xf32> {train.trainable}) -> (tensor<f32> {train.role = #train.role<loss>}) {
+  %z = arith.constant dense<0.0> : tensor<f32>
+  // expected-error@below {{has a gradient only with one operation as its combiner}}
+  %l = linalg.reduce ins(%w : tensor<3xf32>) outs(%z : tensor<f32>) dimensions = [0]
+    (%in: f32, %init: f32) {
+      %square = arith.mulf %in, %in : f32
+      %sum = arith.addf %init, %square : f32
+      linalg.yield %sum : f32
+    }
+  return %l : tensor<f32>
+}
+
+// -----
+
+func.func @forward(%w: tensor<1xf32> {train.trainable}, %b: tensor<1x1xf32>) -> (tensor<1x1xf32> {train.role = #train.role<loss>}) {
+  %z = arith.constant dense<0.0> : tensor<1x1xf32>
+  // expected-error@below {{has a gradient only with projected permutations as indexing maps}}
+  %l = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (0)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>]
+      ins(%w, %b : tensor<1xf32>, tensor<1x1xf32>) outs(%z : tensor<1x1xf32>) -> tensor<1x1xf32>
+  return %l : tensor<1x1xf32>
+}
+
+// -----
+
+func.func @forward(%w: f32 {train.trainable}) -> (tensor<f32> {train.role = #train.role<loss>}) {
+  %e = tensor.empty() : tensor<f32>
+  // expected-error@below {{has no gradient with respect to a scalar}}
+  %l = linalg.fill ins(%w : f32) outs(%e : tensor<f32>) -> tensor<f32>
+  return %l : tensor<f32>
+}
+
+// -----
+
+func.func @forward(%w: tensor<1xf32> {train.trainable}) -> (tensor<1xf32> {train.role = #train.role<loss>}) {
+  // expected-error@below {{has a gradient only with a constant padding value}}
+  %p = tensor.pad %w low[1] high[1] {
+  ^bb0(%i: index):
+    %n = arith.index_cast %i : index to i32
+    %f = arith.sitofp %n : i32 to f32
+    tensor.yield %f : f32
+  } : tensor<1xf32> to tensor<3xf32>
+  %l = tensor.extract_slice %p[1] [1] [1] : tensor<3xf32> to tensor<1xf32>
+  return %l : tensor<1xf32>
+}
+
+// -----
+
+// An additive mask that is learned (a relative position bias) must be left decomposed by raising.
+func.func @forward(%q: tensor<1x1x1x1xf32>, %m: tensor<1x1x1x1xf32> {train.trainable})
+    -> (tensor<1x1x1x1xf32> {train.role = #train.role<loss>}) {
+  // expected-error@below {{has no gradient with respect to its mask}}
+  %o, %lse = train.attention %q, %q, %q mask(%m) {scale = 1.0}
+      : (tensor<1x1x1x1xf32>, tensor<1x1x1x1xf32>, tensor<1x1x1x1xf32>, tensor<1x1x1x1xf32>) -> (tensor<1x1x1x1xf32>, tensor<1x1x1xf32>)
+  return %o : tensor<1x1x1x1xf32>
+}
+
+// -----
+
+func.func @forward(%x: tensor<1x1x1x2xf32>, %c: tensor<1x1xf32> {train.trainable})
+    -> (tensor<f32> {train.role = #train.role<loss>}) {
+  // expected-error@below {{has no gradient with respect to cos and sin}}
+  %r = train.rotary %x, %c, %c : (tensor<1x1x1x2xf32>, tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<1x1x1x2xf32>
+  %z = arith.constant dense<0.0> : tensor<f32>
+  %l = linalg.reduce {arith.addf} ins(%r : tensor<1x1x1x2xf32>) outs(%z : tensor<f32>) dimensions = [0, 1, 2, 3]
+  return %l : tensor<f32>
+}
