@@ -114,7 +114,7 @@ private:
         return fail(here, "needs more scratch memory than the program says");
       for (const Range &range : command.operands)
         if (range.offset % 64 != 0)
-          return fail(here, "an operand is not aligned to 64 bytes");
+          return fail(here, "an operand, byte " + std::to_string(range.offset) + " of " + program.spaces[range.space].name + ", is not aligned to 64 bytes");
       return true;
     }
     case CommandKind::Copy:

@@ -547,7 +547,7 @@ TEST(Validate, NamesWhatIsWrong) {
   expect("dispatch on a copy queue", [](Program &p) { p.step[find(p, CommandKind::Dispatch)].queue = 2; });
   expect("tiles is negative", [](Program &p) { p.step[find(p, CommandKind::Dispatch)].tiles = {-1}; });
   expect("more scratch", [](Program &p) { p.step[find(p, CommandKind::Dispatch)].scratch = 65; });
-  expect("not aligned", [](Program &p) { p.step[find(p, CommandKind::Dispatch)].operands[0] = {0, 8, 8, Access::Read}; });
+  expect("byte 8 of hbm, is not aligned", [](Program &p) { p.step[find(p, CommandKind::Dispatch)].operands[0] = {0, 8, 8, Access::Read}; });
   expect("odd number", [](Program &p) { p.step[find(p, CommandKind::Copy)].operands.pop_back(); });
   expect("different sizes", [](Program &p) { p.step[find(p, CommandKind::Copy)].operands[0].bytes = 0; });
   expect("second verdict", [](Program &p) {
