@@ -29,7 +29,8 @@ namespace {
 // Operands of the products
 //===----------------------------------------------------------------------===//
 
-/// A product of two tensors of rank 4 with explicit iteration dimensions.
+/// A product over batch and heads with its iteration dimensions. One operand has rank 4; the other may lack the batch, if that is 1,
+/// and heads, if it serves them all.
 struct Product {
   Value lhs, rhs;
   SmallVector<int> lhsDims, rhsDims, resultDims;
@@ -53,7 +54,7 @@ std::optional<Product> matchProduct(Operation *op) {
     return std::nullopt;
   auto maps = contract.getIndexingMapsArray();
   std::optional<SmallVector<int>> lhs = dimsOf(maps[0]), rhs = dimsOf(maps[1]), result = dimsOf(maps[2]);
-  if (!lhs || !rhs || !result || lhs->size() != 4 || rhs->size() != 4)
+  if (!lhs || !rhs || !result || std::min(lhs->size(), rhs->size()) < 2 || lhs->size() > 4 || rhs->size() > 4)
     return std::nullopt;
   return Product{contract.getInputs()[0], contract.getInputs()[1], *lhs, *rhs, *result};
 }
@@ -68,6 +69,8 @@ public:
       order.push_back(size == 1 ? SmallVector<int>{} : SmallVector<int>{dim});
       sizes[dim] = size;
     }
+    // An operand without heads serves them all.
+    repeated = !llvm::is_contained(dims, heads);
   }
 
   /// The nearest value indexed by `want`, in this order, beyond all constant factors that follow it directly; it may have fewer
@@ -121,7 +124,7 @@ private:
         indices.pop_back();
       int64_t size = 1;
       for (int index : indices)
-        size *= sizes.lookup(index);
+        size *= sizes.contains(index) ? sizes.lookup(index) : 1; // an operand without a batch
       if (size == 1)
         indices.clear();
       // Unit dimensions all look alike: take the one in place if there is a choice.
@@ -225,11 +228,18 @@ private:
   llvm::DenseMap<int, int64_t> sizes;
 };
 
+/// `value`, indexed by `dims`, in the order `want`. Where it lacks batch or heads it gets a unit dimension.
 Value transposedOperand(OpBuilder &builder, Location loc, Value value, ArrayRef<int> dims, ArrayRef<int> want) {
   SmallVector<int64_t> permutation;
   for (int dim : want)
-    permutation.push_back(llvm::find(dims, dim) - dims.begin());
-  return transposeTo(builder, loc, value, permutation);
+    if (llvm::is_contained(dims, dim))
+      permutation.push_back(llvm::find(dims, dim) - dims.begin());
+  Value result = transposeTo(builder, loc, value, permutation);
+  SmallVector<int64_t> shape(shapeOf(result));
+  for (auto [position, dim] : llvm::enumerate(want))
+    if (!llvm::is_contained(dims, dim))
+      shape.insert(shape.begin() + position, 1);
+  return reshapeUnits(builder, loc, result, shape);
 }
 
 /// The operand in the order `want` (the second counts heads) and the constants it was multiplied by. An operand that is nowhere in
@@ -246,34 +256,39 @@ Value findOperand(OpBuilder &builder, Location loc, Value value, ArrayRef<int> d
 Value withoutRepeatedHeads(OpBuilder &builder, Location loc, Value value) {
   if (shapeOf(value)[1] <= 1)
     return value;
+  // Axes: 0 batch, 1 key head, 2 sequence, 3 dimension, 4 repetition (after the reshape that joins it with the key head).
   Access access = identityAccess(value);
-  peelViews(access);
-  // One head for all.
-  if (!access.usesAxis(1)) {
-    Value single = projectAccess(builder, loc, access, {0, 1, 2, 3});
-    return broadcastTo(builder, loc, single, {shapeOf(value)[0], 1, shapeOf(value)[2], shapeOf(value)[3]});
-  }
-  // A reshape that joins (key head, repetition) into heads. Axes from here: 0 batch, 1 key head, 2 sequence,
-  // 3 dimension, 4 repetition.
-  auto collapse = access.base.getDefiningOp<tensor::CollapseShapeOp>();
-  if (!collapse)
-    return value;
-  Access inner{collapse.getSrc(), SmallVector<int>(shapeOf(collapse.getSrc()).size(), -1)};
-  for (auto [axis, group] : llvm::zip_equal(access.dims, collapse.getReassociationIndices())) {
-    SmallVector<int64_t> nonUnit(llvm::make_filter_range(group, [&](int64_t dim) { return shapeOf(inner.base)[dim] != 1; }));
-    if (axis == 1 && nonUnit.size() == 2) {
-      inner.dims[nonUnit[0]] = 1;
-      inner.dims[nonUnit[1]] = 4;
-    } else if (nonUnit.size() > 1) {
-      return value;
-    } else if (!nonUnit.empty()) {
-      inner.dims[nonUnit[0]] = axis;
+  bool split = false, single = false;
+  while (true) {
+    // As far as the repetition goes, and no farther than to where the order is [batch, heads, sequence, dimension].
+    single |= !access.usesAxis(1);
+    SmallVector<int> used(llvm::make_filter_range(access.dims, [](int axis) { return axis >= 0; }));
+    if ((split || single) && !access.usesAxis(4) && llvm::is_sorted(used))
+      break;
+    if (peelView(access))
+      continue;
+    auto collapse = access.base.getDefiningOp<tensor::CollapseShapeOp>();
+    if (!collapse || split || single)
+      break;
+    Access inner{collapse.getSrc(), SmallVector<int>(shapeOf(collapse.getSrc()).size(), -1)};
+    for (auto [axis, group] : llvm::zip_equal(access.dims, collapse.getReassociationIndices())) {
+      SmallVector<int64_t> nonUnit(
+          llvm::make_filter_range(group, [&](int64_t dim) { return shapeOf(inner.base)[dim] != 1; }));
+      if (axis == 1 && nonUnit.size() == 2) {
+        inner.dims[nonUnit[0]] = 1;
+        inner.dims[nonUnit[1]] = 4;
+      } else if (nonUnit.size() > 1) {
+        return value;
+      } else if (!nonUnit.empty()) {
+        inner.dims[nonUnit[0]] = axis;
+      }
     }
+    access = inner;
+    split = true;
   }
-  peelViews(inner);
-  if (inner.usesAxis(4))
+  if ((!split && !single) || access.usesAxis(4))
     return value;
-  Value few = projectAccess(builder, loc, inner, {0, 1, 2, 3});
+  Value few = projectAccess(builder, loc, access, {0, 1, 2, 3});
   SmallVector<int64_t> shape(shapeOf(value));
   shape[1] = shapeOf(few)[1];
   return broadcastTo(builder, loc, few, shape);
@@ -361,9 +376,22 @@ public:
       auto softmax = withoutNanGuard(product->lhs).getDefiningOp<train::SoftmaxOp>();
       if (!softmax)
         continue;
+      handled.insert(softmax);
       if (std::string why = replace(op, *product, softmax); !why.empty())
         remarkNearMiss(op->getLoc(), kPass, "attention", why);
       return;
+    }
+  }
+
+  /// Scores of a product whose probabilities no pattern looked at.
+  void remarkOthers(func::FuncOp function) {
+    for (Operation *op : collect<train::SoftmaxOp>(function)) {
+      auto softmax = cast<train::SoftmaxOp>(op);
+      ArrayRef<int64_t> shape = shapeOf(softmax.getInput());
+      if (handled.contains(op) || op->use_empty() || shape.size() < 3 || !leadsToProduct(softmax.getInput()))
+        continue;
+      remarkNearMiss(op->getLoc(), kPass, "attention",
+                     "the probabilities are not multiplied by values [batch, heads, keys, dimension]");
     }
   }
 
@@ -410,7 +438,8 @@ private:
     for (int dim : outer.rhsDims)
       if (!llvm::is_contained(p, dim))
         valueDim = dim;
-    if (valueDim < 0 || outer.resultDims != ArrayRef<int>{p[0], p[1], p[2], valueDim})
+    if (p.size() != 4 || valueDim < 0 || !llvm::is_contained(outer.rhsDims, p[3]) ||
+        (!llvm::is_contained(outer.rhsDims, p[0]) && shapeOf(softmax.getInput())[0] != 1) || outer.resultDims != ArrayRef<int>{p[0], p[1], p[2], valueDim})
       return "the second product does not contract the softmax's axis";
     MaskParts masks(shapeOf(softmax.getInput()));
     Scores scores;
@@ -431,10 +460,13 @@ private:
     for (int dim : inner->lhsDims)
       if (!llvm::is_contained(s, dim))
         headDim = dim;
+    int64_t batch = shapeOf(softmax.getInput())[0];
     auto covers = [&](ArrayRef<int> dims, int position) {
-      return llvm::all_of(ArrayRef<int>{s[0], s[1], s[position], headDim}, [&](int dim) { return llvm::is_contained(dims, dim); });
+      return llvm::all_of(ArrayRef<int>{s[0], s[1], s[position], headDim}, [&](int dim) {
+        return llvm::is_contained(dims, dim) || (position == 3 && (dim == s[1] || (dim == s[0] && batch == 1)));
+      });
     };
-    if (headDim < 0 || !covers(inner->lhsDims, 2) || !covers(inner->rhsDims, 3))
+    if (inner->lhsDims.size() != 4 || headDim < 0 || !covers(inner->lhsDims, 2) || !covers(inner->rhsDims, 3))
       return "the first product is not one of queries and keys over heads";
 
     builder.setInsertionPoint(op);
@@ -450,8 +482,9 @@ private:
     value = withoutRepeatedHeads(builder, loc, value);
     // Keys and values must have the same heads; queries all of them.
     if (shapeOf(key)[1] != shapeOf(value)[1]) {
-      key = transposedOperand(builder, loc, inner->rhs, inner->rhsDims, {s[0], s[1], s[3], headDim});
-      value = transposedOperand(builder, loc, outer.rhs, outer.rhsDims, valueOrder);
+      int64_t heads = shapeOf(softmax.getInput())[1];
+      key = withHeads(transposedOperand(builder, loc, inner->rhs, inner->rhsDims, {s[0], s[1], s[3], headDim}), heads, loc);
+      value = withHeads(transposedOperand(builder, loc, outer.rhs, outer.rhsDims, valueOrder), heads, loc);
       keyScales.clear();
     }
     if (shapeOf(query)[1] != shapeOf(op->getResult(0))[1]) {
@@ -462,6 +495,12 @@ private:
     create(op, query, key, value, masks.mask(builder, loc), masks.keyPadding(builder, loc), scale, masks.isCausal(),
            masks.getWindow(), scores.softcap);
     return "";
+  }
+
+  Value withHeads(Value value, int64_t heads, Location loc) {
+    SmallVector<int64_t> shape(shapeOf(value));
+    shape[1] = heads;
+    return broadcastTo(builder, loc, value, shape);
   }
 
   /// Follows the softmax's input back to the first product. Order of what is done to the scores: scale, soft cap, masks.
@@ -518,7 +557,8 @@ private:
       return false;
     if (isa<linalg::ContractOp>(op))
       return true;
-    if (!isa<arith::AddFOp, arith::MulFOp, arith::DivFOp, math::TanhOp, arith::SelectOp>(op))
+    if (!isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, math::TanhOp, arith::SelectOp, tensor::ConcatOp,
+             tensor::ExpandShapeOp>(op))
       return false;
     return llvm::any_of(op->getOperands(), [&](Value operand) {
       return isa<RankedTensorType>(operand.getType()) && leadsToProduct(operand, depth - 1);
@@ -553,6 +593,7 @@ private:
   }
 
   OpBuilder builder;
+  llvm::DenseSet<Operation *> handled; // softmaxes
 };
 
 struct TrainRaiseAttention : forebay::impl::TrainRaiseAttentionBase<TrainRaiseAttention> {
@@ -564,6 +605,7 @@ struct TrainRaiseAttention : forebay::impl::TrainRaiseAttentionBase<TrainRaiseAt
       else
         raiser.raiseDecomposed(op);
     }
+    raiser.remarkOthers(getOperation());
     eraseDeadOps(getOperation());
   }
 };

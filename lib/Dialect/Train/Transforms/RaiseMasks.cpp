@@ -186,6 +186,31 @@ bool MaskParts::addComparison(Access access, bool negated) {
   return false;
 }
 
+/// Handles a constant over queries and keys that is causal, with or without a window: buffers of older models.
+bool MaskParts::addConstant(const Access &access, bool negated) {
+  DenseElementsAttr elements;
+  int64_t size = shape[2];
+  SmallVector<int> used(llvm::make_filter_range(access.dims, [](int axis) { return axis >= 0; }));
+  if (used != ArrayRef<int>{2, 3} || shape[3] != size || !elementTypeOf(access.base).isInteger(1) ||
+      !matchPattern(access.base, m_Constant(&elements)))
+    return false;
+  SmallVector<bool> shown(elements.getValues<bool>());
+  // The last query has the widest window.
+  int64_t found = 0;
+  while (found < size && shown[(size - 1) * size + (size - 1 - found)] != negated)
+    ++found;
+  for (int64_t query = 0; query < size; ++query)
+    for (int64_t key = 0; key < size; ++key)
+      if ((shown[query * size + key] != negated) != (key <= query && key > query - found))
+        return false;
+  if (found == 0)
+    return false;
+  causal = true;
+  if (found < size)
+    window = window ? std::min(*window, found) : found;
+  return true;
+}
+
 //===----------------------------------------------------------------------===//
 // Parts
 //===----------------------------------------------------------------------===//
@@ -277,7 +302,7 @@ void MaskParts::addBool(Access access, bool negated) {
     if (axes[0] == -1 && axes[1] == -1 && shapeOf(access.base).back() == 1)
       return;
   }
-  if (addComparison(access, negated))
+  if (addComparison(access, negated) || addConstant(access, negated))
     return;
   SmallVector<bool> axes(4, false);
   collectAxes(access, axes);

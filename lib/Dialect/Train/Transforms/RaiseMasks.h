@@ -37,6 +37,7 @@ private:
   };
   mlir::Value build(mlir::OpBuilder &builder, mlir::Location loc, const Part &part) const;
   bool addComparison(Access access, bool negated);
+  bool addConstant(const Access &access, bool negated);
 
   llvm::SmallVector<int64_t> shape;
   bool causal = false;

@@ -25,14 +25,10 @@ namespace {
 
 /// A rotation found in the IR. `cos` and `sin` have the shape of the rotated part (`fullWidth`) or of half of it.
 struct Rotation {
-  Value x, cos, sin;
+  LastSlice x; // what is rotated, perhaps a part of another tensor's rows
+  Value like;  // a value of this shape apart from the last axis
+  Value cos, sin;
   bool interleaved = false, fullWidth = false;
-};
-
-/// The two halves of rows whose pairs are rotated, taken out of one tensor.
-struct Pair {
-  Value x;
-  bool interleaved = false;
 };
 
 //===----------------------------------------------------------------------===//
@@ -48,16 +44,39 @@ Value negated(Value value) {
   return splitConstantFactor(value, x, factor) && factor == -1 ? x : Value();
 }
 
-/// The slices of `x` (or of what `x` is a slice of) that hold the first and second elements of pairs: true if
-/// `first` and `second` are those.
-bool isPairOf(Value first, Value second, Value x, bool interleaved) {
-  LastSlice whole = lastSliceOf(x), a = lastSliceOf(first), b = lastSliceOf(second);
-  if (a.source != whole.source || b.source != whole.source || a.size != b.size || a.size * 2 != whole.size ||
-      whole.stride != 1 || a.offset != whole.offset)
-    return false;
-  if (interleaved)
-    return a.stride == 2 && b.stride == 2 && b.offset == whole.offset + 1;
-  return a.stride == 1 && b.stride == 1 && b.offset == whole.offset + a.size;
+/// If `first` and `second` are slices that hold the first and second elements of pairs, the slice that they make up.
+std::optional<LastSlice> pairOf(Value first, Value second, bool interleaved) {
+  LastSlice a = lastSliceOf(first), b = lastSliceOf(second);
+  int64_t stride = interleaved ? 2 : 1, distance = interleaved ? 1 : a.size;
+  // A slice of one element has any stride.
+  if (a.source != b.source || a.size != b.size || (a.size != 1 && (a.stride != stride || b.stride != stride)) ||
+      b.offset != a.offset + distance)
+    return std::nullopt;
+  return LastSlice{a.source, a.offset, 2 * a.size, 1};
+}
+
+bool isSlice(Value value, const LastSlice &slice) {
+  LastSlice own = lastSliceOf(value);
+  return own.source == slice.source && own.offset == slice.offset && own.size == slice.size && own.stride == slice.stride;
+}
+
+/// The slice as a value: an existing one that `part` was cut from, if there is one.
+Value valueOf(OpBuilder &builder, Location loc, const LastSlice &slice, Value part) {
+  for (Value value = part;;) {
+    if (isSlice(value, slice))
+      return value;
+    auto cut = value.getDefiningOp<tensor::ExtractSliceOp>();
+    if (!cut)
+      break;
+    value = cut.getSource();
+  }
+  SmallVector<int64_t> shape(shapeOf(slice.source));
+  SmallVector<OpFoldResult> offsets(shape.size(), builder.getIndexAttr(0)), strides(shape.size(), builder.getIndexAttr(1)), sizes;
+  offsets.back() = builder.getIndexAttr(slice.offset);
+  shape.back() = slice.size;
+  for (int64_t size : shape)
+    sizes.push_back(builder.getIndexAttr(size));
+  return tensor::ExtractSliceOp::create(builder, loc, slice.source, offsets, sizes, strides);
 }
 
 /// Drops a unit dimension at the end: the operand of a stack along a new last axis.
@@ -112,9 +131,12 @@ std::optional<Rotation> matchRotateHalf(Operation *op) {
       bool interleaved = false;
       if (!matchJoin(rotated, first, second, interleaved) || !(first = negated(first)))
         continue;
+      std::optional<LastSlice> pair = pairOf(second, first, interleaved);
+      if (!pair)
+        continue;
       for (auto [x, cos] : {std::pair(cosMul.getLhs(), cosMul.getRhs()), std::pair(cosMul.getRhs(), cosMul.getLhs())})
-        if (isPairOf(second, first, x, interleaved))
-          return Rotation{x, cos, sin, interleaved, /*fullWidth=*/true};
+        if (isSlice(x, *pair))
+          return Rotation{*pair, x, cos, sin, interleaved, /*fullWidth=*/true};
     }
   }
   return std::nullopt;
@@ -147,12 +169,8 @@ std::optional<Rotation> matchHalves(Operation *op) {
       for (auto [left, right] : {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())}) {
         if (otherFactor(left, cos) != x2 || otherFactor(right, sin) != x1)
           continue;
-        auto slice = x1.getDefiningOp<tensor::ExtractSliceOp>();
-        if (!slice)
-          continue;
-        Value x = slice.getSource();
-        if (isPairOf(x1, x2, x, interleaved))
-          return Rotation{x, cos, sin, interleaved, /*fullWidth=*/false};
+        if (std::optional<LastSlice> pair = pairOf(x1, x2, interleaved))
+          return Rotation{*pair, x1, cos, sin, interleaved, /*fullWidth=*/false};
       }
   return std::nullopt;
 }
@@ -228,21 +246,44 @@ private:
     return builder.create(state)->getResult(0);
   }
 
-  /// collapse([.., half, 2]) that does not depend on its last axis.
+  /// collapse([.., half, 2]) that does not depend on its last axis; unit dimensions may be anywhere.
   Value repeatedElements(Value table) {
     auto collapse = table.getDefiningOp<tensor::CollapseShapeOp>();
     if (!collapse)
       return Value();
     ArrayRef<int64_t> shape = shapeOf(collapse.getSrc());
-    if (shape.size() != shapeOf(table).size() + 1 || shape.back() != 2 || shape.drop_back(2) != shapeOf(table).drop_back())
+    if (shape.back() != 2)
       return Value();
+    // One axis for each dimension of the table: the only one of its group that is not 1, without the repetition.
+    SmallVector<int> axes;
+    SmallVector<int64_t> wanted(shapeOf(table));
+    wanted.back() /= 2;
+    for (const ReassociationIndices &group : collapse.getReassociationIndices()) {
+      int axis = group.front();
+      for (int64_t dim : group) {
+        if (shape[dim] == 1 || dim == static_cast<int64_t>(shape.size()) - 1)
+          continue;
+        if (shape[dim] != wanted[axes.size()])
+          return Value();
+        axis = dim;
+      }
+      axes.push_back(axis);
+    }
     Access access = peeledAccess(collapse.getSrc());
     if (access.usesAxis(shape.size() - 1))
       return Value();
-    SmallVector<int> axes;
-    llvm::append_range(axes, llvm::seq<int>(0, shape.size() - 1));
+    // The half row may itself be cut from a row that repeats in halves.
+    if (!shapeOf(access.base).empty()) {
+      LastSlice cut = lastSliceOf(access.base);
+      if (cut.stride == 1 && cut.size * 2 == shapeOf(cut.source).back() && cut.offset % cut.size == 0)
+        if (Value simple = halve(cut.source, /*interleaved=*/false))
+          access.base = simple;
+    }
+    builder.setInsertionPointAfter(collapse);
     Value half = projectAccess(builder, table.getLoc(), access, axes);
-    return half ? broadcastTo(builder, table.getLoc(), half, shape.drop_back()) : Value();
+    if (!half)
+      return Value();
+    return broadcastTo(builder, table.getLoc(), half, wanted);
   }
 
   Value halveConstant(arith::ConstantOp constant, RankedTensorType halfType, bool interleaved) {
@@ -294,7 +335,7 @@ struct RotaryRaiser {
 
   /// Returns why the rotation cannot be expressed; empty if it was replaced.
   std::string replace(Operation *op, const Rotation &rotation) {
-    ArrayRef<int64_t> shape = shapeOf(rotation.x);
+    ArrayRef<int64_t> shape = shapeOf(rotation.like);
     if (shape.size() != 4)
       return "the rotated tensor has rank " + std::to_string(shape.size()) + ", not 4";
     if (needsGradient(rotation.cos) || needsGradient(rotation.sin))
@@ -313,13 +354,13 @@ struct RotaryRaiser {
     }
     builder.setInsertionPoint(op);
     Location loc = op->getLoc();
-    int64_t half = shape[3] / 2;
+    int64_t half = rotation.x.size / 2;
     Value cosTable = tableOf(cos, rotation, sequence, half, loc), sinTable = tableOf(sin, rotation, sequence, half, loc);
     if (!cosTable || !sinTable)
       return "the two halves of the tables are not provably equal";
     if (shapeOf(cosTable).size() != shapeOf(sinTable).size())
       return "one table depends on the batch and the other does not";
-    Value x = rotation.x;
+    Value x = valueOf(builder, loc, rotation.x, rotation.like);
     if (sequence == 1)
       x = transposeTo(builder, loc, x, kSwapHeads);
     Value result = train::RotaryOp::create(builder, loc, x.getType(), x, cosTable, sinTable, rotation.interleaved, false);
@@ -393,13 +434,14 @@ void foldPartial(tensor::ConcatOp concat) {
   if (!input)
     return;
   LastSlice turned = lastSliceOf(input), rest = lastSliceOf(concat.getInputs()[1]);
-  if (turned.source != rest.source || turned.source.getType() != concat.getType() || turned.offset != 0 ||
-      turned.stride != 1 || rest.stride != 1 || rest.offset != turned.size)
+  if (turned.source != rest.source || turned.stride != 1 || rest.stride != 1 || rest.offset != turned.offset + turned.size)
     return;
   OpBuilder builder(concat);
   Location loc = concat.getLoc();
   remarkRaised(loc, kPass, "rotary (partial)");
-  Value x = swapped ? transposeTo(builder, loc, turned.source, kSwapHeads) : turned.source;
+  Value x = valueOf(builder, loc, {turned.source, turned.offset, turned.size + rest.size, 1}, input);
+  if (swapped)
+    x = transposeTo(builder, loc, x, kSwapHeads);
   Value result = train::RotaryOp::create(builder, loc, x.getType(), x, rotary.getCos(), rotary.getSin(),
                                          rotary.getInterleaved(), rotary.getInverse());
   concat.getResult().replaceAllUsesWith(swapped ? transposeTo(builder, loc, result, kSwapHeads) : result);

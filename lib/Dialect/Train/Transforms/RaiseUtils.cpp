@@ -63,7 +63,6 @@ static std::optional<int> onlyNonUnit(ArrayRef<int64_t> group, ArrayRef<int64_t>
   return found;
 }
 
-/// Walks through one view; false if `access.base` is not one.
 static bool peelOne(Access &access) {
   Operation *op = access.base.getDefiningOp();
   if (!op)
@@ -109,10 +108,17 @@ static bool peelOne(Access &access) {
   return false;
 }
 
-void raise::peelViews(Access &access) {
+bool raise::peelView(Access &access) {
   normalise(access);
-  while (peelOne(access))
-    normalise(access);
+  if (!peelOne(access))
+    return false;
+  normalise(access);
+  return true;
+}
+
+void raise::peelViews(Access &access) {
+  while (peelView(access))
+    ;
 }
 
 Value raise::transposeTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> permutation) {
@@ -168,25 +174,25 @@ Value raise::broadcastTo(OpBuilder &builder, Location loc, Value value, ArrayRef
 
 Value raise::projectAccess(OpBuilder &builder, Location loc, const Access &access, ArrayRef<int> axes) {
   ArrayRef<int64_t> baseShape = shapeOf(access.base);
-  SmallVector<int64_t> shape, permutation;
-  for (int axis : axes) {
-    shape.push_back(1);
-    for (auto [dim, used] : llvm::enumerate(access.dims)) {
-      if (used != axis)
-        continue;
-      if (shape.back() != 1)
-        return Value();
-      shape.back() = baseShape[dim];
-      permutation.push_back(dim);
-    }
-  }
+  SmallVector<int64_t> shape, permutation, units;
   for (auto [dim, axis] : llvm::enumerate(access.dims)) {
-    if (axis >= 0 && !llvm::is_contained(axes, axis))
-      return Value();
     if (axis < 0)
-      permutation.push_back(dim); // a unit dimension: it may stand anywhere
+      units.push_back(dim);
+    else if (!llvm::is_contained(axes, axis) || llvm::count(access.dims, axis) > 1)
+      return Value();
   }
-  // Keep unit dimensions in place where the others are in order already: no transpose is needed then.
+  // The base's dimension for each axis; a unit dimension, while there are some, for an axis that it does not use.
+  auto unit = units.begin();
+  for (int axis : axes) {
+    auto used = llvm::find(access.dims, axis);
+    shape.push_back(used == access.dims.end() ? 1 : baseShape[used - access.dims.begin()]);
+    if (used != access.dims.end())
+      permutation.push_back(used - access.dims.begin());
+    else if (unit != units.end())
+      permutation.push_back(*unit++);
+  }
+  permutation.append(unit, units.end());
+  // Where the order is right already a reshape is enough.
   SmallVector<int64_t> nonUnit(llvm::make_filter_range(permutation, [&](int64_t dim) { return baseShape[dim] != 1; }));
   Value value = access.base;
   if (!llvm::is_sorted(nonUnit))

@@ -41,7 +41,10 @@ mlir::Type elementTypeOf(mlir::Value value);
 
 /// `value` indexed by its own axes, no view peeled.
 Access identityAccess(mlir::Value value);
-/// Walks through broadcasts, transposes and reshapes that only add or drop unit dimensions.
+/// Walks through one view: a broadcast, a transpose or a reshape that only adds or drops unit dimensions. False if
+/// `access.base` is none.
+bool peelView(Access &access);
+/// Walks through all of them.
 void peelViews(Access &access);
 Access peeledAccess(mlir::Value value);
 

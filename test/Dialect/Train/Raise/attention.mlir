@@ -213,3 +213,86 @@ func.func @transposed_probabilities(%q: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf
   %o = linalg.contract indexing_maps = [affine_map<(b, h, q, d, k) -> (b, h, k, q)>, #v, #o] ins(%p, %q : tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) outs(%oi : tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
   return %o : tensor<1x2x3x4xf32>
 }
+
+// One key head for all queries, without a heads dimension in the products (its unit dimension was dropped), scaled and transposed
+// beforehand; the mask is a constant buffer: causal with a window of 2.
+// CHECK-LABEL: @multi_query
+// CHECK-SAME: (%[[Q:.*]]: tensor<2x4x3x5xf32>, %[[K:.*]]: tensor<2x1x3x5xf32>, %[[V:.*]]: tensor<2x1x3x5xf32>)
+// CHECK-NEXT: %[[R:.*]], %{{.*}} = train.attention %[[Q]], %[[K]], %[[V]] {causal, scale = 1.500000e+00 : f64, window = 2 : i64} : (tensor<2x4x3x5xf32>, tensor<2x1x3x5xf32>, tensor<2x1x3x5xf32>)
+// CHECK-NEXT: return %[[R]]
+func.func @multi_query(%q: tensor<2x4x3x5xf32>, %k: tensor<2x1x3x5xf32>, %v: tensor<2x1x3x5xf32>) -> tensor<2x4x3x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c = arith.constant dense<1.5> : tensor<2x1x5x3xf32>
+  %ke = tensor.empty() : tensor<2x1x5x3xf32>
+  %kt = linalg.transpose ins(%k : tensor<2x1x3x5xf32>) outs(%ke : tensor<2x1x5x3xf32>) permutation = [0, 1, 3, 2]
+  %ks = arith.mulf %kt, %c : tensor<2x1x5x3xf32>
+  %k3 = tensor.collapse_shape %ks [[0, 1], [2], [3]] : tensor<2x1x5x3xf32> into tensor<2x5x3xf32>
+  %v3 = tensor.collapse_shape %v [[0, 1], [2], [3]] : tensor<2x1x3x5xf32> into tensor<2x3x5xf32>
+  %se = tensor.empty() : tensor<2x4x3x3xf32>
+  %si = linalg.fill ins(%zero : f32) outs(%se : tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %s = linalg.contract indexing_maps = [#q, affine_map<(b, h, q, k, d) -> (b, d, k)>, #s]
+      ins(%q, %k3 : tensor<2x4x3x5xf32>, tensor<2x5x3xf32>) outs(%si : tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %band = arith.constant dense<[[true, false, false], [true, true, false], [false, true, true]]> : tensor<3x3xi1>
+  %be = tensor.empty() : tensor<2x4x3x3xi1>
+  %bb = linalg.broadcast ins(%band : tensor<3x3xi1>) outs(%be : tensor<2x4x3x3xi1>) dimensions = [0, 1]
+  %low = arith.constant dense<-1.0e+09> : tensor<2x4x3x3xf32>
+  %sm = arith.select %bb, %s, %low : tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>
+  %p = train.softmax %sm : tensor<2x4x3x3xf32>
+  %oe = tensor.empty() : tensor<2x4x3x5xf32>
+  %oi = linalg.fill ins(%zero : f32) outs(%oe : tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32>
+  %o = linalg.contract indexing_maps = [#p, affine_map<(b, h, q, d, k) -> (b, k, d)>, #o]
+      ins(%p, %v3 : tensor<2x4x3x3xf32>, tensor<2x3x5xf32>) outs(%oi : tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32>
+  return %o : tensor<2x4x3x5xf32>
+}
+
+// Only keys are repeated, so they stay as they are; values come as [batch, keys, heads, dimension]. A constant that is no band
+// stays a mask.
+// CHECK-LABEL: @only_keys_repeated
+// CHECK-SAME: (%[[Q:.*]]: tensor<2x4x3x5xf32>, %[[K:.*]]: tensor<2x2x3x5xf32>, %[[V:.*]]: tensor<2x3x4x5xf32>)
+// CHECK: %[[MASK:.*]] = arith.constant dense<{{.*}}> : tensor<1x1x3x3xi1>
+// CHECK: %[[KT:.*]] = tensor.expand_shape {{.*}} into tensor<2x4x5x3xf32>
+// CHECK: %[[KB:.*]] = linalg.transpose ins(%[[KT]] : {{.*}} permutation = [0, 1, 3, 2]
+// CHECK: %[[VT:.*]] = linalg.transpose ins(%[[V]] : {{.*}} permutation = [0, 2, 1, 3]
+// CHECK: train.attention %[[Q]], %[[KB]], %[[VT]] mask(%[[MASK]]) {scale = 1.000000e+00 : f64}
+func.func @only_keys_repeated(%q: tensor<2x4x3x5xf32>, %k: tensor<2x2x3x5xf32>, %v: tensor<2x3x4x5xf32>) -> tensor<2x4x3x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %re = tensor.empty() : tensor<2x2x2x3x5xf32>
+  %kb = linalg.broadcast ins(%k : tensor<2x2x3x5xf32>) outs(%re : tensor<2x2x2x3x5xf32>) dimensions = [2]
+  %k3 = tensor.collapse_shape %kb [[0, 1, 2], [3], [4]] : tensor<2x2x2x3x5xf32> into tensor<8x3x5xf32>
+  %te = tensor.empty() : tensor<8x5x3xf32>
+  %kt = linalg.transpose ins(%k3 : tensor<8x3x5xf32>) outs(%te : tensor<8x5x3xf32>) permutation = [0, 2, 1]
+  %k4 = tensor.expand_shape %kt [[0, 1], [2], [3]] output_shape [2, 4, 5, 3] : tensor<8x5x3xf32> into tensor<2x4x5x3xf32>
+  %se = tensor.empty() : tensor<2x4x3x3xf32>
+  %si = linalg.fill ins(%zero : f32) outs(%se : tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %s = linalg.contract indexing_maps = [#q, #kt, #s] ins(%q, %k4 : tensor<2x4x3x5xf32>, tensor<2x4x5x3xf32>) outs(%si : tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %odd = arith.constant dense<[[true, false, true], [true, true, false], [false, true, true]]> : tensor<3x3xi1>
+  %be = tensor.empty() : tensor<2x4x3x3xi1>
+  %bb = linalg.broadcast ins(%odd : tensor<3x3xi1>) outs(%be : tensor<2x4x3x3xi1>) dimensions = [0, 1]
+  %low = arith.constant dense<0xFF800000> : tensor<2x4x3x3xf32>
+  %sm = arith.select %bb, %s, %low : tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>
+  %p = train.softmax %sm : tensor<2x4x3x3xf32>
+  %oe = tensor.empty() : tensor<2x4x3x5xf32>
+  %oi = linalg.fill ins(%zero : f32) outs(%oe : tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32>
+  %o = linalg.contract indexing_maps = [#p, affine_map<(b, h, q, d, k) -> (b, k, h, d)>, #o]
+      ins(%p, %v : tensor<2x4x3x3xf32>, tensor<2x3x4x5xf32>) outs(%oi : tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32>
+  return %o : tensor<2x4x3x5xf32>
+}
+
+// Sinks: probabilities lose a column before they meet the values.
+// CHECK-LABEL: @sinks
+// CHECK-NOT: train.attention
+// CHECK: return
+// REMARK: NotRaised{{.*}}the probabilities are not multiplied by values
+func.func @sinks(%q: tensor<1x2x3x4xf32>, %sink: tensor<1x2x3x1xf32>) -> tensor<1x2x3x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %se = tensor.empty() : tensor<1x2x3x3xf32>
+  %si = linalg.fill ins(%zero : f32) outs(%se : tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32>
+  %s = linalg.contract indexing_maps = [#q, #k, #s] ins(%q, %q : tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) outs(%si : tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32>
+  %c = tensor.concat dim(3) %s, %sink : (tensor<1x2x3x3xf32>, tensor<1x2x3x1xf32>) -> tensor<1x2x3x4xf32>
+  %p = train.softmax %c : tensor<1x2x3x4xf32>
+  %cut = tensor.extract_slice %p[0, 0, 0, 0] [1, 2, 3, 3] [1, 1, 1, 1] : tensor<1x2x3x4xf32> to tensor<1x2x3x3xf32>
+  %oe = tensor.empty() : tensor<1x2x3x4xf32>
+  %oi = linalg.fill ins(%zero : f32) outs(%oe : tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  %o = linalg.contract indexing_maps = [#p, #v, #o] ins(%cut, %q : tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) outs(%oi : tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  return %o : tensor<1x2x3x4xf32>
+}

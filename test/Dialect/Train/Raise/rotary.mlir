@@ -162,6 +162,30 @@ func.func @partial(%x: tensor<1x3x5x7xf32>, %c: tensor<5x2xf32>, %s: tensor<5x2x
   return %3 : tensor<1x3x5x7xf32>
 }
 
+// GPT-NeoX: queries are a part of a fused product, a part of them is rotated (tables of half width here), the rest follows.
+// CHECK-LABEL: @partial_of_slice
+// CHECK-SAME: (%[[QKV:.*]]: tensor<1x3x5x12xf32>, %[[C:.*]]: tensor<5x2xf32>, %[[S:.*]]: tensor<5x2xf32>)
+// CHECK-NEXT: %[[Q:.*]] = tensor.extract_slice %[[QKV]][0, 0, 0, 3] [1, 3, 5, 6] [1, 1, 1, 1]
+// CHECK-NEXT: %[[R:.*]] = train.rotary %[[Q]], %[[C]], %[[S]] : (tensor<1x3x5x6xf32>
+// CHECK-NEXT: return %[[R]]
+func.func @partial_of_slice(%qkv: tensor<1x3x5x12xf32>, %c: tensor<5x2xf32>, %s: tensor<5x2xf32>) -> tensor<1x3x5x6xf32> {
+  %wide = tensor.empty() : tensor<1x3x5x2xf32>
+  %cb = linalg.broadcast ins(%c : tensor<5x2xf32>) outs(%wide : tensor<1x3x5x2xf32>) dimensions = [0, 1]
+  %sb = linalg.broadcast ins(%s : tensor<5x2xf32>) outs(%wide : tensor<1x3x5x2xf32>) dimensions = [0, 1]
+  %x1 = tensor.extract_slice %qkv[0, 0, 0, 3] [1, 3, 5, 2] [1, 1, 1, 1] : tensor<1x3x5x12xf32> to tensor<1x3x5x2xf32>
+  %x2 = tensor.extract_slice %qkv[0, 0, 0, 5] [1, 3, 5, 2] [1, 1, 1, 1] : tensor<1x3x5x12xf32> to tensor<1x3x5x2xf32>
+  %rest = tensor.extract_slice %qkv[0, 0, 0, 7] [1, 3, 5, 2] [1, 1, 1, 1] : tensor<1x3x5x12xf32> to tensor<1x3x5x2xf32>
+  %0 = arith.mulf %x1, %cb : tensor<1x3x5x2xf32>
+  %1 = arith.mulf %x2, %sb : tensor<1x3x5x2xf32>
+  %2 = arith.subf %0, %1 : tensor<1x3x5x2xf32>
+  %3 = arith.mulf %x2, %cb : tensor<1x3x5x2xf32>
+  %4 = arith.mulf %x1, %sb : tensor<1x3x5x2xf32>
+  %5 = arith.addf %3, %4 : tensor<1x3x5x2xf32>
+  %6 = tensor.concat dim(3) %2, %5 : (tensor<1x3x5x2xf32>, tensor<1x3x5x2xf32>) -> tensor<1x3x5x4xf32>
+  %7 = tensor.concat dim(3) %6, %rest : (tensor<1x3x5x4xf32>, tensor<1x3x5x2xf32>) -> tensor<1x3x5x6xf32>
+  return %7 : tensor<1x3x5x6xf32>
+}
+
 // Near misses: a table whose halves may differ; the halves in the wrong order is no rotation at all.
 // CHECK-LABEL: @near_misses
 // CHECK-NOT: train.rotary
