@@ -116,16 +116,6 @@ func.func @forward(%w: tensor<3xf32> {train.trainable}) -> (tensor<f32> {train.r
 
 // -----
 
-func.func @forward(%w: tensor<1xf32> {train.trainable}, %b: tensor<1x1xf32>) -> (tensor<1x1xf32> {train.role = #train.role<loss>}) {
-  %z = arith.constant dense<0.0> : tensor<1x1xf32>
-  // expected-error@below {{has a gradient only with projected permutations as indexing maps}}
-  %l = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (0)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>]
-      ins(%w, %b : tensor<1xf32>, tensor<1x1xf32>) outs(%z : tensor<1x1xf32>) -> tensor<1x1xf32>
-  return %l : tensor<1x1xf32>
-}
-
-// -----
-
 func.func @forward(%w: f32 {train.trainable}) -> (tensor<f32> {train.role = #train.role<loss>}) {
   %e = tensor.empty() : tensor<f32>
   // expected-error@below {{has no gradient with respect to a scalar}}
