@@ -103,6 +103,10 @@ bool Emitter::run() {
       diags.error(model.where(proto), error.what);
       if (!error.note.empty())
         diags.note(error.note);
+      else if (StringRef(error.what).contains("not supported"))
+        diags.note("change the model so that it exports without this form");
+      else
+        diags.note("no such model comes from an exporter with these dimensions: check --dim and the tool that made the file");
       failed = true;
     }
     Val poison;
@@ -250,6 +254,26 @@ Val Emitter::splat(int32_t dtype, ArrayRef<int64_t> shape, double value) {
              : kind == Kind::Int ? exprs.intConst(int64_t(value))
                                  : exprs.floatConst(kind, value);
   return val;
+}
+
+void Emitter::limitFeed(Ref index, int64_t lo, int64_t hi) {
+  if (index->op == expr::Op::Load)
+    limits.push_back({roots[index->root], lo, hi});
+}
+
+void Emitter::remember(const Val &val) {
+  if (!val.ir || !val.expr || !val.expr->hasLoad || (val.dtype != TensorProto::INT64 && val.dtype != TensorProto::BOOL))
+    return;
+  Shape sizes;
+  for (auto [axis, size] : llvm::enumerate(val.shape)) {
+    if (val.expr->axes >> axis & 1)
+      sizes.push_back(size);
+    else if (size != 1)
+      return;
+  }
+  Value &slot = emitted[val.expr];
+  if (!slot)
+    slot = t.reshape(val.ir, sizes);
 }
 
 Val Emitter::argument(const Tensor &tensor, BlockArgument value) {

@@ -92,6 +92,17 @@ public:
   Val make(int32_t dtype, mlir::Value value);
   Val splat(int32_t dtype, llvm::ArrayRef<int64_t> shape, double value);
 
+  /// The value's tensor serves wherever its expression occurs.
+  void remember(const Val &val);
+
+  /// An index that is a fed integer itself: feeds outside [lo, hi) would read out of bounds.
+  void limitFeed(expr::Ref index, int64_t lo, int64_t hi);
+  struct FeedLimit {
+    mlir::Value input;
+    int64_t lo, hi;
+  };
+  llvm::ArrayRef<FeedLimit> feedLimits() const { return limits; }
+
   // Operands.
   bool isDense(const Val &val);
   /// Operations that compute the value, in its own shape.
@@ -142,6 +153,7 @@ private:
   llvm::StringMap<Val> values;
   std::vector<mlir::Value> roots; ///< Of Load expressions.
   std::vector<int32_t> rootTypes;
+  std::vector<FeedLimit> limits;
   /// Tensors over the coordinates of an expression, in ascending order of axes.
   llvm::DenseMap<expr::Ref, mlir::Value> emitted;
   llvm::DenseMap<mlir::Value, bool> gradients;

@@ -193,6 +193,8 @@ void Importer::narrowRange(Value ids, int64_t lo, int64_t hi, std::optional<int6
   if (!argument || argument.getOwner() != &function.front())
     return;
   unsigned index = argument.getArgNumber();
+  if (function.getArgAttrOfType<train::RoleAttr>(index, train::kRoleAttr).getValue() != train::Role::Input)
+    return;
   auto number = [&](DictionaryAttr range, StringRef key) -> std::optional<int64_t> {
     auto value = range ? range.getAs<IntegerAttr>(key) : IntegerAttr();
     return value ? std::optional(value.getInt()) : std::nullopt;
@@ -213,6 +215,8 @@ void Importer::narrowRange(Value ids, int64_t lo, int64_t hi, std::optional<int6
 }
 
 void Importer::addRanges() {
+  for (const Emitter::FeedLimit &limit : emitter.feedLimits())
+    narrowRange(limit.input, limit.lo, limit.hi, std::nullopt);
   function.walk([&](Operation *op) {
     if (auto embedding = dyn_cast<train::EmbeddingOp>(op)) {
       int64_t size = shapeOf(embedding.getTable())[0];
@@ -251,8 +255,8 @@ OwningOpRef<ModuleOp> Importer::run() {
   passes.addPass(createCSEPass());
   if (failed(passes.run(*module)))
     return nullptr;
-  dropUnusedBuffers();
   addRanges();
+  dropUnusedBuffers();
   return module;
 }
 

@@ -35,6 +35,7 @@ static Ref position(Emitter &e, Ref index, int64_t size, int64_t axis) {
     e.fail("reads position " + Twine(index->lo < -size ? index->lo : index->hi) + " of axis " + Twine(axis) +
                ", which has only " + Twine(size),
            "a position table may be shorter than the sequence: compile for at most its length");
+  e.limitFeed(index, -size, size);
   if (index->lo >= 0)
     return index;
   Ref wrapped = e.exprs.addConst(index, size);
@@ -144,6 +145,33 @@ static void importGather(Emitter &e, Node &n) {
   e.set(n, 0, e.gather(data, *n.inputs[1], e.axis(n.integer("axis", 0), data.rank())));
 }
 
+/// `data` at one index for each of its first axes, over the coordinates of `outer`'s first axes (as many as the result has before the
+/// axes that are not indexed).
+static Val readAt(Emitter &e, Val &data, ArrayRef<Ref> all, ArrayRef<int64_t> outer, Val &indices) {
+  int64_t count = all.size(), rank = outer.size();
+  Shape shape(outer);
+  shape.append(data.shape.begin() + count, data.shape.end());
+  if (data.expr) {
+    Ref value = e.exprs.substitute(data.expr, [&](unsigned at, int64_t size) {
+      return int64_t(at) < count ? all[at] : e.exprs.coord(at - count + rank, size);
+    });
+    return e.make(data.dtype, shape, value, {&data, &indices});
+  }
+  if (Value view = viewAt(e, e.ir(data), all, shape))
+    return e.make(data.dtype, view);
+  // One axis of all that are indexed.
+  Shape flat{1};
+  SmallVector<std::pair<int64_t, Ref>, 4> terms;
+  for (int64_t i = count; i-- > 0;) {
+    terms.push_back({flat[0], all[i]});
+    flat[0] *= data.shape[i];
+  }
+  flat.append(data.shape.begin() + count, data.shape.end());
+  Val table = e.reshape(data, flat);
+  Val ids = e.make(TensorProto::INT64, outer, e.exprs.linear(terms, 0), {&indices});
+  return rows(e, data.dtype, e.ir(table), ids);
+}
+
 static void importGatherND(Emitter &e, Node &n) {
   Val &data = *n.inputs[0], &indices = *n.inputs[1];
   if (n.integer("batch_dims", 0) != 0)
@@ -174,30 +202,32 @@ static void importGatherND(Emitter &e, Node &n) {
       e.fail("reads from an axis of size 0");
     all.push_back(position(e, index, data.shape[i], i));
   }
-  if (data.expr)
-    return e.set(n, 0, e.make(data.dtype, shape, e.exprs.substitute(data.expr,
-                                                                    [&](unsigned at, int64_t size) {
-                                                                      if (at < count)
-                                                                        return all[at];
-                                                                      return e.exprs.coord(at - count + outer, size);
-                                                                    }),
-                              {&data, &indices}));
-  if (Value view = viewAt(e, e.ir(data), all, shape))
-    return e.set(n, 0, e.make(data.dtype, view));
-  // One axis of all that are indexed.
-  Shape flat{1};
-  SmallVector<std::pair<int64_t, Ref>, 4> terms;
-  for (int64_t i = count; i-- > 0;) {
-    terms.push_back({flat[0], all[i]});
-    flat[0] *= data.shape[i];
-  }
-  flat.append(data.shape.begin() + count, data.shape.end());
-  Val table = e.reshape(data, flat);
-  Val ids = e.make(TensorProto::INT64, ArrayRef<int64_t>(indices.shape).drop_back(), e.exprs.linear(terms, 0), {&indices});
-  e.set(n, 0, e.gather(table, ids, 0));
+  e.set(n, 0, readAt(e, data, all, ArrayRef<int64_t>(indices.shape).drop_back(), indices));
+}
+
+/// torch.gather: element by element along one axis.
+static void importGatherElements(Emitter &e, Node &n) {
+  Val &data = *n.inputs[0], &indices = *n.inputs[1];
+  int64_t axis = e.axis(n.integer("axis", 0), data.rank());
+  if (indices.rank() != data.rank())
+    e.fail("has data and indices of different ranks");
+  for (int64_t at = 0; at < data.rank(); ++at)
+    if (at != axis && indices.shape[at] > data.shape[at])
+      e.fail("has indices that are larger than its data in axis " + Twine(at));
+  if (e.elements(indices.shape) == 0)
+    return e.set(n, 0, e.splat(data.dtype, indices.shape, 0));
+  if (data.shape[axis] == 0)
+    e.fail("reads from an axis of size 0");
+  if (!indices.expr)
+    e.fail("takes indices that do not follow from integer inputs, which is not supported");
+  SmallVector<Ref, 4> all;
+  for (int64_t at = 0; at < data.rank(); ++at)
+    all.push_back(at == axis ? position(e, indices.expr, data.shape[axis], axis) : e.exprs.coord(at, indices.shape[at]));
+  e.set(n, 0, readAt(e, data, all, indices.shape, indices));
 }
 
 void addGatherOps(OpTable &ops) {
+  ops["GatherElements"] = importGatherElements;
   ops["Gather"] = importGather;
   ops["GatherND"] = importGatherND;
 }

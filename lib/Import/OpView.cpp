@@ -28,8 +28,10 @@ static Val view(Emitter &e, Val &val, ArrayRef<int64_t> shape, function_ref<Ref(
   if (!val.expr)
     return e.make(val.dtype, onValue(e.ir(val)));
   Val result = e.make(val.dtype, shape, e.exprs.substitute(val.expr, coordinates), {&val});
-  if (hasTensor(val) && result.expr->hasLoad)
+  if (hasTensor(val) && result.expr->hasLoad) {
     result.ir = onValue(val.ir);
+    e.remember(result);
+  }
   return result;
 }
 
@@ -137,6 +139,7 @@ Val Emitter::concat(ArrayRef<Val *> all, int64_t axis) {
   Val made = make(vals.front()->dtype, shape, result, vals);
   if (llvm::any_of(vals, [](Val *val) { return hasTensor(*val); }) && result->hasLoad)
     made.ir = values();
+  remember(made);
   return made;
 }
 
@@ -524,6 +527,7 @@ static void importPad(Emitter &e, Node &n) {
   Val result = e.make(x.dtype, shape, e.exprs.select(e.exprs.andOf(inside), moved, padding), {&x});
   if (hasTensor(x) && result.expr->hasLoad)
     result.ir = onValue(x.ir);
+  e.remember(result);
   e.set(n, 0, result);
 }
 

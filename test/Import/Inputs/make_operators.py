@@ -225,6 +225,10 @@ def gathers():
     case("GatherND", node("GatherND", "xi"), {"x": x, "i": ids(3, 4, 2)})
     case("GatherND-one", node("GatherND", "xi"), {"x": x, "i": ids(5, 2, 4, 1)})
     case("GatherND-all", node("GatherND", "xi"), {"x": x, "i": ids(3, 4, 3, low=-3)})
+    case("GatherElements", node("GatherElements", "xi", axis=1), {"x": x, "i": ids(3, 4, 2, 4, low=-3)})
+    case("GatherElements-const", node("GatherElements", "xi", axis=0), {"x": data(3, 4)}, {"i": ids(3, 2, 4)})
+    case("GatherElements-int", node("GatherElements", "xi", axis=-1), {"x": ids(99, 3, 4), "i": ids(4, 3, 6)})
+    case("GatherElements-label", [node("LogSoftmax", "x", "p"), node("Unsqueeze", "ia", "u"), node("GatherElements", "pu", axis=-1)], {"x": data(2, 3, 5), "i": ids(5, 2, 3)}, {"a": I([-1])})
     grid = np.stack(np.meshgrid(np.arange(2), np.arange(6), indexing="ij"), -1).astype(I)
     case("GatherND-mask", node("GatherND", "xi"), {"x": ids(2, 2, 6)}, {"i": grid})
     # transformers' padding mask: batch and key positions by Range, Unsqueeze, Max (for its shape), Expand, Concat.
