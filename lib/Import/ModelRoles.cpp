@@ -18,6 +18,9 @@ using onnx::TensorProto;
 
 namespace forebay::import {
 
+/// Constants go into the IR, and are at most this large.
+constexpr int64_t maxConstant = 1 << 16;
+
 /// `p_a: PARAMETER target='m.a.weight'`: the names of all parameters the module had, in its order.
 static std::vector<std::string> signatureParameters(StringRef text) {
   std::vector<std::string> names;
@@ -93,7 +96,8 @@ std::vector<std::string> Model::Impl::foldedParameters() const {
       // Tied by the user: the one that is kept is the last. Merged by the exporter, because the bytes are equal: the first.
       auto kept = position.find(used);
       bool isOwn = StringRef(used).rsplit('.').first == module;
-      if (!isOwn && kept != position.end() && kept->second < position[name] && init.shape.size() == 1) {
+      if (!isOwn && kept != position.end() && kept->second < position[name] &&
+          (init.shape.size() == 1 || wasOptimized)) {
         items.push_back(quoted(name) + " was merged into " + quoted(used));
         break;
       }
@@ -201,6 +205,9 @@ bool Model::Impl::assignRoles() {
     else if (kind == "CONSTANT_TENSOR" || !init.isFloat() || init.numElements() <= 1)
       init.role = InitializerRole::Constant;
     else
+      init.role = InitializerRole::Buffer;
+    // Large tables do not belong in the IR, whatever they are.
+    if (init.role == InitializerRole::Constant && init.numElements() > maxConstant)
       init.role = InitializerRole::Buffer;
     // What no file holds as plain bytes has to be in the IR.
     if (!init.source && decoded.count(init.name))

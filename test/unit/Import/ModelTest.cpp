@@ -182,6 +182,26 @@ TEST_F(ModelTest, ExternalDataIsMapped) {
   EXPECT_EQ(model->dataFiles()[0].bytes, 16);
 }
 
+// Constants go into the IR; a large table is a buffer, whatever the exporter calls it.
+TEST_F(ModelTest, LargeTablesAreBuffers) {
+  onnx::ModelProto proto;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(skeleton, &proto));
+  for (int64_t size : {65536, 65537}) {
+    auto &table = *proto.mutable_graph()->add_initializer();
+    table.set_name("t" + std::to_string(size));
+    table.set_data_type(onnx::TensorProto::UINT8);
+    table.add_dims(size);
+    table.set_raw_data(std::string(size, 1));
+  }
+  write("model.onnx", proto.SerializeAsString());
+  options.dims = {{"n", 2}};
+  options.forward = true;
+  std::unique_ptr<Model> model = load();
+  ASSERT_TRUE(model) << messages;
+  EXPECT_EQ(model->initializer("t65536")->role, InitializerRole::Constant);
+  EXPECT_EQ(model->initializer("t65537")->role, InitializerRole::Buffer);
+}
+
 TEST_F(ModelTest, NodesAreSortedAndNamed) {
   options.train = {"w"};
   std::unique_ptr<Model> model = loadText(R"pb(
