@@ -20,6 +20,11 @@ public:
     for (const Tensor &tensor : program.tensors)
       if (!checkTensor(tensor))
         return false;
+    for (const Value &value : program.values)
+      if (value.space >= program.spaces.size() || value.first > value.last)
+        return fail("value " + value.label, "space or life is impossible");
+    if (program.events > program.step.size() + program.flush.size())
+      return fail("program", "more events than commands");
     signaller.assign(program.events, -1);
     if (!collectSignals(program.step, 0) || !collectSignals(program.flush, program.step.size()))
       return false;
@@ -100,6 +105,10 @@ private:
 
   bool checkKind(const Command &command, const std::string &here) {
     size_t operands = command.operands.size();
+    if (command.kind != CommandKind::Dispatch && command.kernel >= 0)
+      return fail(here, "names a kernel but is no dispatch");
+    if (command.tensor >= 0 && size_t(command.tensor) >= program.tensors.size())
+      return fail(here, "belongs to a parameter that does not exist");
     switch (command.kind) {
     case CommandKind::Dispatch: {
       if (command.kernel < 0 || size_t(command.kernel) >= program.kernels.size())

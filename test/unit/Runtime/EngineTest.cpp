@@ -548,6 +548,11 @@ TEST(Validate, NamesWhatIsWrong) {
   expect("tiles is negative", [](Program &p) { p.step[find(p, CommandKind::Dispatch)].tiles = {-1}; });
   expect("more scratch", [](Program &p) { p.step[find(p, CommandKind::Dispatch)].scratch = 65; });
   expect("byte 8 of hbm, is not aligned", [](Program &p) { p.step[find(p, CommandKind::Dispatch)].operands[0] = {0, 8, 8, Access::Read}; });
+  expect("names a kernel", [](Program &p) { p.step[find(p, CommandKind::Copy)].kernel = 0; });
+  expect("belongs to a parameter", [](Program &p) { p.step[0].tensor = 1; });
+  expect("life is impossible", [](Program &p) { p.values.push_back({"v", Role::Activation, 0, 0, 1, 2, 1, false}); });
+  expect("space or life", [](Program &p) { p.values.push_back({"v", Role::Activation, 2, 0, 1, 1, 1, false}); });
+  expect("more events", [](Program &p) { p.events = 1000000000; });
   expect("odd number", [](Program &p) { p.step[find(p, CommandKind::Copy)].operands.pop_back(); });
   expect("different sizes", [](Program &p) { p.step[find(p, CommandKind::Copy)].operands[0].bytes = 0; });
   expect("second verdict", [](Program &p) {

@@ -10,12 +10,15 @@
 #include "TraceFile.h"
 #include "Weights.h"
 
+#include "forebay/Planning/RaceVerifier.h"
+
 #include <atomic>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace forebay;
@@ -620,6 +623,57 @@ TEST(Weights, Errors) {
   EXPECT_EQ(tensor(*opened.session, "layer.weight"), initial(0, 3));
 }
 
+TEST(Weights, ExternalData) {
+  Folder folder;
+  std::vector<float> values = tinyInitial();
+  std::string bytes(reinterpret_cast<char *>(values.data()), values.size() * 4), model = "model";
+  Program program = tinyProgram({});
+  program.modelPath = folder.file("tiny.onnx", model);
+  program.modelBytes = model.size();
+  program.modelHash = hashBytes(model.data(), model.size());
+  for (Tensor &t : program.tensors)
+    if (t.role == Role::Parameter) {
+      t.file = "data/tiny.data";
+      t.fileOffset -= 16;
+    }
+  program.dataFiles = {{"data/tiny.data", bytes.size(), hashBytes(bytes.data(), bytes.size()), true}};
+  Problems problems;
+  auto loaded = makeProgram(program, tinyKernels(), problems);
+  ASSERT_TRUE(loaded) << problems.text();
+  Opened opened;
+  opened.session = Session::create(*loaded, {}, problems);
+  ASSERT_TRUE(opened.session) << problems.text();
+  std::string path = folder.path + "/data/tiny.data";
+  WeightOptions options;
+  EXPECT_NE(weightErrors(opened, options).find("error: " + path + ": No such file or directory"), std::string::npos);
+  ASSERT_EQ(mkdir((folder.path + "/data").c_str(), 0777), 0);
+  folder.file("data/tiny.data", bytes);
+  options.verify = true;
+  EXPECT_EQ(weightErrors(opened, options), "");
+  EXPECT_EQ(tensor(*opened.session, "embed.weight"), initial(3, 5));
+
+  folder.file("data/tiny.data", bytes.substr(0, bytes.size() - 4));
+  EXPECT_NE(weightErrors(opened, {}).find("has 44 bytes, it had 48 when the model was compiled"), std::string::npos) << weightErrors(opened, {});
+  std::string changed = bytes;
+  changed[13] ^= 4;
+  folder.file("data/tiny.data", changed);
+  EXPECT_EQ(weightErrors(opened, {}), "") << "only --verify looks at the content";
+  EXPECT_NE(weightErrors(opened, options).find("has changed since the model was compiled"), std::string::npos);
+  loaded->program.dataFiles[0].hashed = false;
+  EXPECT_NE(weightErrors(opened, options).find("cannot be verified"), std::string::npos);
+  // Files that the program says nothing about are still not read beyond their end.
+  loaded->program.dataFiles.clear();
+  folder.file("data/tiny.data", bytes.substr(0, 20));
+  std::string text = weightErrors(opened, {});
+  EXPECT_NE(text.find("data/tiny.data: is too short: 'embed.weight' ends at byte 32 of 20"), std::string::npos) << text;
+  EXPECT_NE(text.find("'unused.weight' ends at byte 48 of 20"), std::string::npos) << "all of them";
+  // Absent, but drawn.
+  unlink(path.c_str());
+  options = {};
+  options.hasInit = true;
+  EXPECT_EQ(weightErrors(opened, options), "");
+}
+
 TEST(Weights, ReducedTypesWidenExactly) {
   Folder folder;
   Opened opened = open(folder, {}, {});
@@ -750,6 +804,37 @@ TEST(Describe, TellsWhatIsInside) {
   EXPECT_EQ(json["spaces"][0]["live_bytes"], program.spaces[0].arenaBytes) << "everything here is live for ever";
   EXPECT_EQ(json["step"].size(), program.step.size());
   EXPECT_EQ(json["tensors"].size(), program.tensors.size());
+}
+
+/// Whatever the bytes of a program say, looking at it is safe. The checksum is made right again, so that the checks behind it are met.
+TEST(Describe, SpoiltProgramsAreRefusedOrHarmless) {
+  TinyOptions tiny;
+  tiny.offload = true;
+  std::string good = serialize(tinyProgram(tiny));
+  std::mt19937 random(3);
+  unsigned described = 0, refused = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::string bytes = good;
+    for (unsigned i = 0; i <= random() % 3; ++i) {
+      size_t at = 20 + random() % (bytes.size() - 28);
+      const unsigned char values[] = {0, 1, 2, 0x7f, 0x80, 0xff, static_cast<unsigned char>(random())};
+      bytes[at] = char(values[random() % 7]);
+    }
+    uint64_t hash = hashBytes(bytes.data(), bytes.size() - 8);
+    std::memcpy(&bytes[bytes.size() - 8], &hash, 8);
+    Program program;
+    std::string error;
+    if (!deserialize(bytes, program, error) || !validateProgram(program, error) || !verifyProgram(program, error)) {
+      EXPECT_FALSE(error.empty());
+      ++refused;
+      continue;
+    }
+    EXPECT_FALSE(describeText(program).empty());
+    EXPECT_FALSE(describeJson(program, true).empty());
+    ++described;
+  }
+  EXPECT_GT(described, 100u);
+  EXPECT_GT(refused, 100u);
 }
 
 } // namespace
