@@ -6,6 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "DispatchLayouts.h"
+#include "ElementwiseGroups.h"
+
 #include "forebay/Conversion/LoopNest.h"
 #include "forebay/Conversion/MatchContract.h"
 #include "forebay/Conversion/Passes.h"
@@ -75,14 +78,14 @@ private:
 
 class DispatchFormer {
 public:
-  DispatchFormer(ModuleOp module, func::FuncOp step) : step(step), table(module), builder(step.getContext()) {}
+  DispatchFormer(ModuleOp module, func::FuncOp step)
+      : step(step), table(module), builder(step.getContext()), layouts(step), groups(step, layouts) {}
 
   LogicalResult run() {
     removeDetached();
     eraseDead();
-    absorbLayouts();
-    absorbBiases();
-    groupElementwise();
+    layouts.assign();
+    groups.form([&](Operation *op) { return layouts.isConsumed(op); });
     SmallVector<Operation *> ops;
     for (Operation &op : step.front())
       ops.push_back(&op);
@@ -97,10 +100,6 @@ public:
   }
 
 private:
-  //===--------------------------------------------------------------------===//
-  // Preparation
-  //===--------------------------------------------------------------------===//
-
   void removeDetached() {
     for (auto detach : llvm::make_early_inc_range(step.getOps<train::DetachOp>())) {
       detach.replaceAllUsesWith(detach.getInput());
@@ -108,215 +107,17 @@ private:
     }
   }
 
-  /// The view that undoes `op`, applied to `value`.
-  Value invert(Operation *op, Value value) {
-    Type type = viewSource(op).getType();
-    if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
-      Value empty = tensor::EmptyOp::create(builder, op->getLoc(), cast<RankedTensorType>(type).getShape(),
-                                            cast<RankedTensorType>(type).getElementType());
-      auto perm = invertPermutationVector(transpose.getPermutation());
-      return linalg::TransposeOp::create(builder, op->getLoc(), value, empty, perm)->getResult(0);
-    }
-    if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
-      return tensor::ExpandShapeOp::create(builder, op->getLoc(), type, value, collapse.getReassociationIndices());
-    auto expand = cast<tensor::ExpandShapeOp>(op);
-    return tensor::CollapseShapeOp::create(builder, op->getLoc(), type, value, expand.getReassociationIndices());
-  }
-
-  /// Makes `chain`, bijective views one after another of `result`, the layout in which `result` is stored; every other use
-  /// reads it through the inverse views.
-  void absorb(OpResult result, ArrayRef<Operation *> chain) {
-    builder.setInsertionPointAfter(result.getOwner());
-    SmallVector<Value> stages{result};
-    SmallVector<Operation *> clones;
-    for (Operation *op : chain) {
-      IRMapping mapping;
-      mapping.map(viewSource(op), stages.back());
-      if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
-        RankedTensorType type = typeOf(op->getResult(0));
-        mapping.map(transpose.getInit(),
-                    tensor::EmptyOp::create(builder, op->getLoc(), type.getShape(), type.getElementType()).getResult());
-      }
-      clones.push_back(builder.clone(*op, mapping));
-      stages.push_back(clones.back()->getResult(0));
-    }
-    Value outer = stages.back();
-    chain.back()->getResult(0).replaceAllUsesWith(outer);
-    Value inverse = outer;
-    for (unsigned i = chain.size(); i-- > 0;) {
-      Value old = i == 0 ? Value(result) : chain[i - 1]->getResult(0);
-      bool used = llvm::any_of(old.getUsers(), [&](Operation *user) { return user != chain[i] && user != clones[i]; });
-      if (!used && i == 0)
-        break;
-      inverse = invert(clones[i], inverse);
-      old.replaceUsesWithIf(inverse,
-                            [&](OpOperand &use) { return use.getOwner() != chain[i] && use.getOwner() != clones[i]; });
-    }
-    for (Operation *op : llvm::reverse(chain))
-      op->erase();
-    outerOf[result] = outer;
-  }
-
-  /// The only use of `value` if it is a bijective view, and so on.
-  static SmallVector<Operation *> singleUseChain(Value value) {
-    SmallVector<Operation *> chain;
-    while (value.hasOneUse() && isBijectiveViewOp(*value.user_begin()) &&
-           viewSource(*value.user_begin()) == value) {
-      chain.push_back(*value.user_begin());
-      value = chain.back()->getResult(0);
-    }
-    return chain;
-  }
-
-  void absorbLayouts() {
-    SmallVector<Operation *> ops;
-    for (Operation &op : step.front())
-      if (!isViewOp(&op)) // Views are erased on the way.
-        ops.push_back(&op);
-    for (Operation *op : ops) {
-      if (auto contract = dyn_cast<linalg::ContractOp>(op)) {
-        absorbContract(contract);
-        continue;
-      }
-      for (OpResult result : op->getResults()) {
-        if (!acceptsStridedResult(result))
-          continue;
-        for (Operation *user : result.getUsers()) {
-          auto transpose = dyn_cast<linalg::TransposeOp>(user);
-          if (transpose && transpose.getInput() == result && transpose.getPermutation().back() + 1 == typeOf(result).getRank()) {
-            absorb(result, {user});
-            break;
-          }
-        }
-      }
-    }
-    absorbReturned();
-  }
-
-  /// A transposed weight gradient is computed transposed.
-  void absorbContract(linalg::ContractOp op) {
-    OpResult result = op->getResult(0);
-    SmallVector<Operation *> chain = singleUseChain(result);
-    while (!chain.empty() && !isa<linalg::TransposeOp>(chain.back()))
-      chain.pop_back();
-    if (chain.empty())
-      return;
-    std::optional<StridedView> a = traceView(op->getOperand(0)), b = traceView(op->getOperand(1)),
-                               c = traceResult(result, chain.back()->getResult(0));
-    if (!a || !b || !c)
-      return;
-    auto plain = matchContract(op, *a, *b, StridedView::whole(result)), strided = matchContract(op, *a, *b, *c);
-    if (strided && (!plain || plain->batches() == strided->batches()))
-      absorb(result, chain);
-  }
-
-  /// Results of the function that are reshapes of an operation's result are stored in that shape.
-  void absorbReturned() {
-    Operation *end = step.front().getTerminator();
-    for (unsigned i = 0; i < end->getNumOperands(); ++i) {
-      Value value = end->getOperand(i);
-      SmallVector<Operation *> chain;
-      Value root = value;
-      bool reshapesOnly = true;
-      while (isBijectiveViewOp(root.getDefiningOp())) {
-        chain.push_back(root.getDefiningOp());
-        reshapesOnly &= isReshapeOp(root.getDefiningOp());
-        root = viewSource(root.getDefiningOp());
-      }
-      auto result = dyn_cast<OpResult>(root);
-      if (chain.empty() || !result || outerOf.contains(result) || isIndexExpression(root))
-        continue;
-      if (isViewOp(result.getOwner()) || (!reshapesOnly && !isElementwise(result.getOwner())))
-        continue;
-      std::reverse(chain.begin(), chain.end());
-      absorb(result, chain);
-    }
-  }
-
-  /// x w^T + b: the sum is rounded, then b is added, in one kernel.
-  void absorbBiases() {
-    for (auto op : step.getOps<linalg::ContractOp>()) {
-      Value result = op->getResult(0);
-      if (!result.hasOneUse() || outerOf.contains(result))
-        continue;
-      auto sum = dyn_cast<arith::AddFOp>(*result.user_begin());
-      if (!sum)
-        continue;
-      Value other = sum.getLhs() == result ? sum.getRhs() : sum.getLhs();
-      std::optional<StridedView> bias = traceView(other), a = traceView(op->getOperand(0)), b = traceView(op->getOperand(1));
-      if (!bias || !a || !b || isIndexExpression(bias->base) || bias->offset != 0 || other == result)
-        continue;
-      // The whole bias is one row: else it is a matrix of its own, which a fused elementwise kernel adds as well.
-      StridedView c = StridedView::whole(result);
-      if (auto outer = outerOf.lookup(sum.getResult()))
-        if (auto view = traceResult(sum.getResult(), outer))
-          c = *view;
-      auto match = matchContract(op, *a, *b, c, &*bias);
-      if (!match || typeOf(bias->base).getNumElements() != match->params.n)
-        continue;
-      biasOf[op] = sum;
-      consumed.insert(sum);
-    }
-  }
-
   static Attribute phaseOf(Operation *op) { return op->getAttr(train::kPhaseAttr); }
-
-  /// Elementwise operations whose only uses are in one group, in the same phase, join it.
-  void groupElementwise() {
-    for (Operation &op : llvm::reverse(step.front())) {
-      if (!isElementwise(&op) || consumed.contains(&op) || isIndexExpression(op.getResult(0)))
-        continue;
-      groupOf[&op] = findGroup(&op);
-      if (groupOf[&op] == &op)
-        shapes[&op].push_back(shapeOf(op.getResult(0)));
-    }
-  }
-
-  /// The anchor (last operation) of the group that `op` joins: itself for a new one.
-  Operation *findGroup(Operation *op) {
-    Operation *anchor = nullptr;
-    SmallVector<ArrayRef<int64_t>> through{shapeOf(op->getResult(0))};
-    if (outerOf.contains(op->getResult(0)) || !collectUsers(op->getResult(0), anchor, through) || !anchor ||
-        phaseOf(anchor) != phaseOf(op))
-      return op;
-    SmallVector<ArrayRef<int64_t>> all = shapes[anchor];
-    llvm::append_range(all, through);
-    if (!haveCommonRefinement(all))
-      return op;
-    shapes[anchor] = all;
-    return anchor;
-  }
-
-  /// Whether all uses of `value`, through reshapes, are in one group.
-  bool collectUsers(Value value, Operation *&anchor, SmallVectorImpl<ArrayRef<int64_t>> &through) {
-    for (Operation *user : value.getUsers()) {
-      if (isReshapeOp(user)) {
-        through.push_back(shapeOf(user->getResult(0)));
-        if (!collectUsers(user->getResult(0), anchor, through))
-          return false;
-        continue;
-      }
-      Operation *group = groupOf.lookup(user);
-      if (!group || (anchor && group != anchor))
-        return false;
-      anchor = group;
-    }
-    return true;
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Dispatches
-  //===--------------------------------------------------------------------===//
 
   LogicalResult visit(Operation *op) {
     if (op->hasTrait<OpTrait::IsTerminator>() || isa<train::ScalarsOp, tensor::EmptyOp, linalg::FillOp>(op) ||
-        op->hasTrait<OpTrait::ConstantLike>() || isViewOp(op) || consumed.contains(op))
+        op->hasTrait<OpTrait::ConstantLike>() || isViewOp(op) || layouts.isConsumed(op))
       return success();
     if (op->getNumResults() == 1 && isIndexExpression(op->getResult(0)))
       return success();
     builder.setInsertionPoint(op);
     if (isElementwise(op)) {
-      if (groupOf.lookup(op) == op)
+      if (groups.of(op) == op)
         formElementwise(op);
       return success();
     }
@@ -356,18 +157,6 @@ private:
     return mapping.lookup(value);
   }
 
-  /// First value up the chain of views.
-  static Value baseOf(Value value) {
-    while (isViewOp(value.getDefiningOp()))
-      value = viewSource(value.getDefiningOp());
-    return value;
-  }
-
-  Value outer(OpResult result) {
-    Value value = outerOf.lookup(result);
-    return value ? value : Value(result);
-  }
-
   static std::string dims(ArrayRef<int64_t> shape) {
     std::string text;
     for (int64_t size : shape)
@@ -381,10 +170,10 @@ private:
       return known;
     SmallVector<Value> inputs;
     bool expression = isIndexExpression(value);
-    DenseElementsAttr constant = constantOf(baseOf(value));
+    DenseElementsAttr constant = constantOf(viewBase(value));
     std::string name = (!expression ? "copy_" : constant && constant.isSplat() ? "fill_" : "index_") + dims(shapeOf(value));
     if (!expression)
-      inputs.push_back(baseOf(value));
+      inputs.push_back(viewBase(value));
     auto op = dispatch(root, name, inputs, value.getType(), [&](OpBuilder &inside, ValueRange arguments) {
       IRMapping mapping;
       mapping.map(inputs, arguments);
@@ -420,10 +209,10 @@ private:
   }
 
   void formElementwise(Operation *anchor) {
-    auto isMember = [&](Operation *op) { return groupOf.lookup(op) == anchor; };
+    auto isMember = [&](Operation *op) { return groups.of(op) == anchor; };
     // What the nest cannot reach is stored first.
-    SmallVector<Operation *> members{anchor};
-    SmallPtrSet<Operation *, 16> seen{anchor};
+    SmallVector<Operation *> members(groups.anchors(anchor));
+    SmallPtrSet<Operation *, 16> seen(members.begin(), members.end());
     for (unsigned i = 0; i < members.size(); ++i) {
       for (OpOperand &use : members[i]->getOpOperands()) {
         if (!isa<RankedTensorType>(use.get().getType()))
@@ -446,16 +235,22 @@ private:
     for (Operation *op : members)
       for (Value operand : op->getOperands())
         collectInputs(operand, isMember, inputs);
-    Value result = outer(cast<OpResult>(anchor->getResult(0)));
-    auto op = dispatch(anchor, elementwiseName(members), inputs.getArrayRef(), result.getType(),
+    SmallVector<Value> results;
+    for (Operation *op : groups.anchors(anchor))
+      results.push_back(layouts.outer(cast<OpResult>(op->getResult(0))));
+    SmallVector<Type> types(ValueRange(results).getTypes());
+    auto op = dispatch(anchor, elementwiseName(members), inputs.getArrayRef(), types,
                        [&](OpBuilder &inside, ValueRange arguments) {
                          IRMapping mapping;
                          mapping.map(inputs.getArrayRef(), arguments);
                          for (Operation *member : members)
                            cloneValue(inside, member->getResult(0), mapping);
-                         return SmallVector<Value>{cloneValue(inside, result, mapping)};
+                         SmallVector<Value> values;
+                         for (Value result : results)
+                           values.push_back(cloneValue(inside, result, mapping));
+                         return values;
                        });
-    replace(anchor, result, op->getResults());
+    replace(anchor, results, op->getResults());
   }
 
   /// Buffers that `value` is computed from.
@@ -488,7 +283,7 @@ private:
       if (isDestination(use))
         continue;
       Value value = use.get();
-      if (compiled && constantOf(baseOf(value)))
+      if (compiled && constantOf(viewBase(value)))
         continue;
       if (compiled || acceptsStridedOperand(use)) {
         if (isIndexExpression(value))
@@ -499,11 +294,11 @@ private:
       } else {
         use.set(contiguous(value, root));
       }
-      inputs.push_back(baseOf(use.get()));
+      inputs.push_back(viewBase(use.get()));
     }
     SmallVector<Value> results;
     for (OpResult result : root->getResults())
-      results.push_back(outer(result));
+      results.push_back(layouts.outer(result));
     SmallVector<Type> types(ValueRange(results).getTypes());
     auto op = dispatch(root, rootName(root), inputs, types, [&](OpBuilder &inside, ValueRange arguments) {
       IRMapping operands;
@@ -511,8 +306,8 @@ private:
       for (OpOperand &use : root->getOpOperands()) {
         // Each operand has an argument of its own, also where two are views of one buffer.
         IRMapping mapping;
-        if (!isDestination(use) && !(compiled && constantOf(baseOf(use.get()))))
-          mapping.map(baseOf(use.get()), arguments[next++]);
+        if (!isDestination(use) && !(compiled && constantOf(viewBase(use.get()))))
+          mapping.map(viewBase(use.get()), arguments[next++]);
         operandValues.push_back(cloneValue(inside, use.get(), mapping));
       }
       return cloneRoot(inside, root, results);
@@ -583,7 +378,7 @@ private:
   }
 
   LogicalResult formContract(linalg::ContractOp op) {
-    arith::AddFOp sum = biasOf.lookup(op);
+    arith::AddFOp sum = layouts.biasOf(op);
     OpResult result = cast<OpResult>(sum ? sum.getResult() : op->getResult(0));
     Value bias;
     if (sum)
@@ -599,17 +394,17 @@ private:
     if (!found)
       return formContractLoops(op, sum);
     builder.setInsertionPoint(sum ? sum.getOperation() : op.getOperation());
-    SmallVector<Value> inputs{baseOf(op->getOperand(0)), baseOf(op->getOperand(1))};
+    SmallVector<Value> inputs{viewBase(op->getOperand(0)), viewBase(op->getOperand(1))};
     if (found->swapped)
       std::swap(inputs[0], inputs[1]);
     if (bias)
-      inputs.push_back(baseOf(bias));
-    Value stored = outer(result);
+      inputs.push_back(viewBase(bias));
+    Value stored = layouts.outer(result);
     std::string name = "gemm_" + dims({found->params.m, found->params.n, found->params.k});
     auto dispatched = dispatch(op, name, inputs, stored.getType(), [&](OpBuilder &inside, ValueRange arguments) {
       for (unsigned i = 0; i < 2; ++i) {
         IRMapping mapping;
-        mapping.map(baseOf(op->getOperand(i)), arguments[found->swapped ? 1 - i : i]);
+        mapping.map(viewBase(op->getOperand(i)), arguments[found->swapped ? 1 - i : i]);
         operandValues.push_back(cloneValue(inside, op->getOperand(i), mapping));
       }
       IRMapping mapping;
@@ -619,7 +414,7 @@ private:
       SmallVector<Value> product = cloneRoot(inside, op, op->getResult(0));
       IRMapping after;
       after.map(op->getResult(0), product[0]);
-      after.map(baseOf(bias), arguments[2]);
+      after.map(viewBase(bias), arguments[2]);
       return SmallVector<Value>{cloneValue(inside, stored, after)};
     });
     replace(op, stored, dispatched->getResults());
@@ -628,9 +423,7 @@ private:
 
   /// Matches `op` as it is, else with a copy of A, of B, or of both in an order of dimensions that fits.
   std::optional<GemmMatch> matchWithCopies(linalg::ContractOp op, OpResult result, Value bias) {
-    std::optional<StridedView> biasView, c = StridedView::whole(result);
-    if (Value layout = outerOf.lookup(result))
-      c = traceResult(result, layout);
+    std::optional<StridedView> biasView, c = traceResult(result, layouts.outer(result));
     if (bias)
       biasView = traceView(bias);
     if (!c || !cast<RankedTensorType>(op->getResult(0).getType()).getElementType().isF32())
@@ -692,9 +485,8 @@ private:
   /// What is no matrix product (other types, sums over one operand alone) runs as compiled loops; its bias is a dispatch of its own.
   LogicalResult formContractLoops(linalg::ContractOp op, arith::AddFOp sum) {
     if (sum) {
-      biasOf.erase(op);
-      consumed.erase(sum);
-      groupOf[sum] = sum;
+      layouts.releaseBias(op);
+      groups.addAlone(sum);
     }
     formRoot(op);
     return success();
@@ -733,11 +525,8 @@ private:
   func::FuncOp step;
   FunctionTable table;
   OpBuilder builder;
-  DenseMap<Value, Value> outerOf;                       ///< result of a root -> the value in whose layout it is stored
-  DenseMap<Operation *, arith::AddFOp> biasOf;          ///< contraction -> the addition of its bias
-  SmallPtrSet<Operation *, 16> consumed;                ///< operations that are part of another's dispatch
-  DenseMap<Operation *, Operation *> groupOf;           ///< elementwise operation -> last operation of its group
-  DenseMap<Operation *, SmallVector<ArrayRef<int64_t>>> shapes; ///< of the operations of a group, by its last
+  DispatchLayouts layouts;
+  ElementwiseGroups groups;
   DenseMap<Value, Value> stored;                        ///< view -> its contiguous copy
   SmallVector<Value> operandValues;
 };

@@ -73,7 +73,8 @@ bool forebay::isIndexExpression(Value value) {
     return true;
   if (isViewOp(op))
     return isIndexExpression(viewSource(op));
-  return isElementwise(op) && llvm::all_of(op->getOperands(), isIndexExpression);
+  // Every kernel that needs it computes it again: not what costs more than reading it.
+  return isElementwise(op) && !isa<math::MathDialect>(op->getDialect()) && llvm::all_of(op->getOperands(), isIndexExpression);
 }
 
 /// Products of the trailing sizes of `shape`, all but 1.

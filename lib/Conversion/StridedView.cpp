@@ -192,15 +192,17 @@ Value forebay::viewSource(Operation *op) {
   return op->getOperand(0);
 }
 
+Value forebay::viewBase(Value value) {
+  while (isViewOp(value.getDefiningOp()))
+    value = viewSource(value.getDefiningOp());
+  return value;
+}
+
 std::optional<StridedView> forebay::traceView(Value value) {
   SmallVector<Operation *> chain;
-  Value base = value;
-  while (Operation *op = base.getDefiningOp()) {
-    if (!isViewOp(op))
-      break;
-    chain.push_back(op);
-    base = viewSource(op);
-  }
+  Value base = viewBase(value);
+  for (Value view = value; view != base; view = viewSource(view.getDefiningOp()))
+    chain.push_back(view.getDefiningOp());
   std::optional<StridedView> view = StridedView::whole(base);
   for (Operation *op : llvm::reverse(chain))
     if (!(view = view->apply(op)))

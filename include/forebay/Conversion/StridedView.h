@@ -56,6 +56,8 @@ bool isBijectiveViewOp(mlir::Operation *op);
 /// What a view operation views.
 mlir::Value viewSource(mlir::Operation *op);
 
+/// The first value up the chain of views of `value` that is no view.
+mlir::Value viewBase(mlir::Value value);
 /// Follows `value` up through view operations to the first value that is none. None if the chain has no strides.
 std::optional<StridedView> traceView(mlir::Value value);
 

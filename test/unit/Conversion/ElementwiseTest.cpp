@@ -76,6 +76,43 @@ TEST(Elementwise, CollapsesWithinOneKernel) {
   EXPECT_EQ(runner.kernels().size(), 1u);
 }
 
+TEST(Elementwise, GroupsThatReadTheSameBecomeOne) {
+  std::string t = "tensor<40x50xf32>";
+  // SwiGLU backwards: two results from three operands; and a value that is needed both inside and outside.
+  StepRunner runner(step("%dy: " + t + ", %gate: " + t + ", %up: " + t, t + ", " + t + ", " + t, R"(
+    %0 = train.silu %gate : tensor<40x50xf32>
+    %dup = arith.mulf %dy, %0 : tensor<40x50xf32>
+    %1 = arith.mulf %dy, %up : tensor<40x50xf32>
+    %dgate = train.silu_grad %1, %gate : tensor<40x50xf32>
+    %sum = arith.addf %dup, %dgate : tensor<40x50xf32>
+    return %dup, %dgate, %sum : tensor<40x50xf32>, tensor<40x50xf32>, tensor<40x50xf32>)"));
+  runner.compare(13, 1e-6);
+  EXPECT_EQ(runner.kernels(), (std::vector<std::string>{"compiled"}));
+}
+
+TEST(Elementwise, GroupsStayApartWhereSomethingIsBetween) {
+  // The softmax needs the first result before the second group can run.
+  StepRunner runner(step("%x: tensor<40x50xf32>", "tensor<40x50xf32>, tensor<40x50xf32>", R"(
+    %0 = math.exp %x : tensor<40x50xf32>
+    %1 = train.softmax %0 : tensor<40x50xf32>
+    %2 = arith.addf %1, %x : tensor<40x50xf32>
+    return %0, %2 : tensor<40x50xf32>, tensor<40x50xf32>)"));
+  runner.compare(14, 1e-5);
+  EXPECT_EQ(runner.kernels(), (std::vector<std::string>{"compiled", "softmax", "compiled"}));
+}
+
+TEST(Elementwise, ViewsOfAResultWaitForIt) {
+  // The second operation reads the first one's result transposed: not the same point.
+  StepRunner runner(step("%x: tensor<40x40xf32>", "tensor<40x40xf32>, tensor<40x40xf32>", R"(
+    %0 = math.exp %x : tensor<40x40xf32>
+    %e = tensor.empty() : tensor<40x40xf32>
+    %t = linalg.transpose ins(%0 : tensor<40x40xf32>) outs(%e : tensor<40x40xf32>) permutation = [1, 0]
+    %1 = arith.addf %t, %x : tensor<40x40xf32>
+    return %0, %1 : tensor<40x40xf32>, tensor<40x40xf32>)"));
+  runner.compare(15, 1e-6);
+  EXPECT_EQ(runner.kernels().size(), 2u);
+}
+
 TEST(Elementwise, IndexExpressionsAreComputedInside) {
   StepRunner runner(step("%x: tensor<5x5xf32>", "tensor<5x5xf32>, tensor<1x5x5xi1>", R"(
     %m = train.causal_mask {window = 3 : i64} : tensor<1x5x5xi1>
