@@ -185,11 +185,15 @@ inline bool sameBits(const Bytes &a, const Bytes &b) {
   return true;
 }
 
-/// Runs in every order and with every instruction set of this CPU; all must agree. Returns the outputs.
+/// Runs in every order with every instruction set of this CPU, and with the other builds; all must agree. Returns the outputs.
 inline std::vector<Bytes> run(const Case &c) {
   std::vector<Bytes> expected;
-  for (const char *isa : variants())
+  size_t shipped = runnableInstructionSets().size(), index = 0;
+  for (const char *isa : variants()) {
+    bool allOrders = index++ < shipped;
     for (Order order : {Order::Forward, Order::Reverse, Order::Shuffled, Order::Threads}) {
+      if (!allOrders && order != Order::Forward)
+        continue;
       std::vector<Bytes> results = runOnce(c, isa, order);
       if (expected.empty())
         expected = results;
@@ -198,6 +202,7 @@ inline std::vector<Bytes> run(const Case &c) {
       for (size_t i = 0; i < results.size(); ++i)
         EXPECT_TRUE(sameBits(results[i], expected[i])) << c.name << " output " << i << " with " << isa << ", order " << int(order);
     }
+  }
   return expected;
 }
 
