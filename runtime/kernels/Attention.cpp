@@ -1,14 +1,14 @@
 //===- Attention.cpp - Attention in memory linear in the tokens -----------===//
 //
 // Blocks of queries meet blocks of keys: a product gives the scores, a pass over their rows turns them into weights with a running
-// maximum and sum, a second product adds to the output (Dao et al., arXiv 2205.14135). The range of keys is cut to what the
-// block's rows can see, so causal attention costs little more than half. The gradient recomputes the weights from lse.
-// See docs/algorithms/kernels.md.
+// maximum and sum, a second product adds to the output (Dao et al., arXiv 2205.14135). Of each block of keys only the part is
+// computed that some row of the block of queries can see, so causal attention costs little more than half. The gradient recomputes the
+// weights from lse. Blocks of keys are packed once for all the queries of a tile. See docs/algorithms/kernels.md.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Blas.h"
 #include "Math.h"
+#include "Products.h"
 
 namespace forebay::kernels::FOREBAY_ISA {
 
@@ -66,10 +66,17 @@ struct Head {
     return false;
   }
 
-  /// scale * q k^T of a block; row i of `scores` belongs to query + i.
-  void multiply(int64_t query, int64_t rows, int64_t key, int64_t keys, Matrix scores) const {
-    product(false, true, rows, keys, p.dim, scale, q.row(query), q.stride, k.row(key), k.stride, 0.0f, scores.data,
-            scores.stride);
+  /// The part of a block of keys that any of the queries sees; it begins at a whole panel.
+  Span partOf(Span block, Span queries) const {
+    Span visible = keysOf(queries.begin, queries.end - 1);
+    int64_t begin = maxOf(block.begin, visible.begin), end = minOf(block.end, visible.end);
+    return {block.begin + (begin - block.begin) / kLanes * kLanes, end};
+  }
+
+  /// scale * q k^T of queries and a part of a block of keys (of which `packed` holds all); row 0 of `scores` belongs to the first query.
+  void multiply(Span queries, Span block, Span part, const float *packed, Matrix scores) const {
+    multiplyPanels<false>(queries.end - queries.begin, part.end - part.begin, p.dim, q.row(queries.begin), q.stride, 1,
+                          packed + (part.begin - block.begin) * p.dim, p.dim, scale, scores.data, scores.stride);
   }
 
   /// Adds the float mask to one row of scores and hides with -inf what padding and a bool mask hide; [begin, end) are the columns that
@@ -150,6 +157,22 @@ FB_INLINE void scaleRow(float *x, int64_t n, float factor) {
     x[j] = x[j] * factor;
 }
 
+/// Hands out pieces of scratch; the sum is in `attentionLaunch` and `attentionGradLaunch`.
+struct Pieces {
+  float *next;
+  float *take(int64_t count) {
+    float *piece = next;
+    next += count;
+    return piece;
+  }
+};
+
+/// Calls f(block) for the blocks of `size` of a range.
+template <typename F> FB_INLINE void forBlocks(Span range, int64_t size, F f) {
+  for (int64_t begin = range.begin; begin < range.end; begin += size)
+    f(Span{begin, minOf(begin + size, range.end)});
+}
+
 } // namespace
 
 FB_KERNEL(attention) {
@@ -158,124 +181,146 @@ FB_KERNEL(attention) {
   int results = 3 + (p.maskKind != 0) + (p.hasPadding != 0);
   int64_t blocks = ceilDiv(p.queries, p.blockQ), h = tile / blocks % p.heads, b = tile / (blocks * p.heads);
   Span queries = spanOf(tile % blocks, p.blockQ, p.queries);
-  int64_t rows = queries.end - queries.begin;
   Head head(p, operands, 0, 3, b, h);
   Matrix v = matrixOf(operands[2], p.v, b, h / (p.heads / p.kvHeads)), o = matrixOf(operands[results], p.o, b, h);
   float *lse = static_cast<float *>(operands[results + 1]) + (b * p.heads + h) * p.queries;
 
-  Matrix scores{static_cast<float *>(scratch), roundUp(p.blockK, 16)};
-  float *max = scores.data + p.blockQ * scores.stride, *sum = max + roundUp(p.blockQ, 16);
-  for (int64_t i = 0; i < rows; ++i)
+  Pieces pieces{static_cast<float *>(scratch)};
+  int64_t stride = roundUp(p.blockK, kLanes);
+  Matrix scores{pieces.take(kAttentionRows * stride), stride};
+  float *packedK = pieces.take(stride * p.dim), *packedV = pieces.take(p.blockK * roundUp(p.valueDim, kLanes));
+  float *max = pieces.take(p.blockQ), *sum = pieces.take(p.blockQ);
+  for (int64_t i = 0; i < queries.end - queries.begin; ++i)
     max[i] = -kInfinity, sum[i] = 0.0f;
+  zeroRows(o, queries.begin, queries.end, p.valueDim);
 
-  Span visible = head.keysOf(queries.begin, queries.end - 1);
-  for (int64_t key = visible.begin; key < visible.end; key += p.blockK) {
-    int64_t keys = minOf(p.blockK, visible.end - key);
-    bool first = key == visible.begin;
-    head.multiply(queries.begin, rows, key, keys, scores);
-    for (int64_t i = 0; i < rows; ++i) {
-      float factor = head.softmaxRow(scores.row(i), queries.begin + i, key, keys, max[i], sum[i]);
-      if (!first && factor != 1.0f)
-        scaleRow(o.row(queries.begin + i), p.valueDim, factor);
-    }
-    product(false, false, rows, p.valueDim, keys, 1.0f, scores.data, scores.stride, v.row(key), v.stride, first ? 0.0f : 1.0f,
-            o.row(queries.begin), o.stride);
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    float *out = o.row(queries.begin + i);
-    if (max[i] == -kInfinity && !head.seesAKey(queries.begin + i)) {
-      memset(out, 0, size_t(p.valueDim) * sizeof(float));
-      lse[queries.begin + i] = -kInfinity;
+  forBlocks(head.keysOf(queries.begin, queries.end - 1), p.blockK, [&](Span block) {
+    int64_t keys = block.end - block.begin;
+    packTransposed(head.k.row(block.begin), head.k.stride, keys, p.dim, packedK);
+    packRows(v.row(block.begin), v.stride, keys, p.valueDim, packedV);
+    forBlocks(queries, kAttentionRows, [&](Span rows) {
+      Span part = head.partOf(block, rows);
+      if (part.begin >= part.end)
+        return;
+      int64_t count = part.end - part.begin;
+      head.multiply(rows, block, part, packedK, scores);
+      for (int64_t i = rows.begin; i < rows.end; ++i) {
+        float factor = head.softmaxRow(scores.row(i - rows.begin), i, part.begin, count, max[i - queries.begin], sum[i - queries.begin]);
+        if (factor != 1.0f)
+          scaleRow(o.row(i), p.valueDim, factor);
+      }
+      multiplyPanels<true>(rows.end - rows.begin, p.valueDim, count, scores.data, scores.stride, 1,
+                           packedV + (part.begin - block.begin) * kLanes, keys, 1.0f, o.row(rows.begin), o.stride);
+    });
+  });
+  for (int64_t i = queries.begin; i < queries.end; ++i) {
+    float m = max[i - queries.begin], total = sum[i - queries.begin];
+    if (m == -kInfinity && !head.seesAKey(i)) {
+      zeroRows(o, i, i + 1, p.valueDim);
+      lse[i] = -kInfinity;
       continue;
     }
     // A row whose visible keys are all -inf by a float mask gives 0 * (1 / 0) = NaN, as a softmax does.
-    scaleRow(out, p.valueDim, 1.0f / sum[i]);
-    lse[queries.begin + i] = float(double(max[i]) + logOf(double(sum[i])));
+    scaleRow(o.row(i), p.valueDim, 1.0f / total);
+    lse[i] = float(double(m) + logOf(double(total)));
   }
 }
 
 namespace {
 
-/// The gradient of one head: blocks of weights are computed again, P = exp(s - lse), and dS = P * (dO v^T - delta).
+/// The gradient of one head: blocks of weights are computed again, P = exp(s - shift) * factor with shift = lse and factor = 1 almost
+/// always, and dS = P * (dO v^T - delta).
 struct HeadGrad : Head {
   Matrix v, dO, dq, dk, dv;
-  const float *lse, *delta;
-  Matrix weights, dScores; ///< scratch
-  float *shift, *factor;   ///< scratch: P = exp(s - shift) * factor; factor 0: the row sees no key
+  float *delta, *shift, *factor; ///< workspace, set by phase 0; factor 0: the row sees no key
+  Matrix weights, dScores;       ///< scratch, as all the rest
+  float *columnsK, *rowsK, *columnsV; ///< a block of keys: k^T, k, v^T packed
+  float *rowsQ, *rowsDO;              ///< a block of queries: q, dO packed
 
-  HeadGrad(const AttentionParams &p, void *const *operands, int64_t b, int64_t h, void *scratch)
-      : Head(p, operands, 1, 6, b, h) {
+  HeadGrad(const AttentionParams &p, void *const *operands, int64_t b, int64_t h, void *scratch) : Head(p, operands, 1, 6, b, h) {
     void *const *results = operands + 6 + (p.maskKind != 0) + (p.hasPadding != 0);
-    int64_t hk = h / (p.heads / p.kvHeads);
+    int64_t hk = h / (p.heads / p.kvHeads), row = (b * p.heads + h) * p.queries, allRows = p.batch * p.heads * p.queries;
     v = matrixOf(operands[3], p.v, b, hk), dO = matrixOf(operands[0], p.dO, b, h);
     dq = matrixOf(results[0], p.dq, b, h), dk = matrixOf(results[1], p.dk, b, hk), dv = matrixOf(results[2], p.dv, b, hk);
-    lse = static_cast<const float *>(operands[5]) + (b * p.heads + h) * p.queries;
     // Without queries there is no workspace.
-    delta = p.queries ? static_cast<const float *>(results[3]) + (b * p.heads + h) * p.queries : nullptr;
-    int64_t stride = roundUp(p.blockK, 16);
-    weights = {static_cast<float *>(scratch), stride}, dScores = {weights.data + p.blockQ * stride, stride};
-    shift = dScores.data + p.blockQ * stride, factor = shift + roundUp(p.blockQ, 16);
+    delta = p.queries ? static_cast<float *>(results[3]) + row : nullptr;
+    shift = delta + allRows, factor = shift + allRows;
+    Pieces pieces{static_cast<float *>(scratch)};
+    int64_t stride = roundUp(p.blockK, kLanes), dim = roundUp(p.dim, kLanes), valueDim = roundUp(p.valueDim, kLanes);
+    weights = {pieces.take(kAttentionRows * stride), stride}, dScores = {pieces.take(kAttentionRows * stride), stride};
+    columnsK = pieces.take(stride * p.dim), rowsK = pieces.take(p.blockK * dim), columnsV = pieces.take(stride * p.valueDim);
+    rowsQ = pieces.take(kAttentionRows * dim), rowsDO = pieces.take(kAttentionRows * valueDim);
   }
 
-  /// Sets shift and factor of the rows of a block of queries.
-  void prepareRows(Span queries) {
+  /// Phase 0: delta, shift and factor of a tile of queries; `lse`, `o` of the forward part.
+  void prepare(const float *lse, Matrix o, Span queries) {
     bool coarse = false;
     for (int64_t i = queries.begin; i < queries.end; ++i) {
-      float value = lse[i];
-      bool hidden = value == -kInfinity && !seesAKey(i);
-      shift[i - queries.begin] = value;
-      factor[i - queries.begin] = hidden ? 0.0f : 1.0f;
-      coarse |= value - value == 0.0f && (value > 1024.0f || value < -1024.0f);
+      Floats sum = splat(0.0f);
+      const float *out = o.row(i);
+      forRow(dO.row(i), p.valueDim, 0.0f,
+             [&](Floats d, int64_t j, int64_t count) { sum = sum + d * loadSome(out + j, count, 0.0f); });
+      delta[i] = sumLanes(sum);
+      shift[i] = lse[i];
+      factor[i] = lse[i] == -kInfinity && !seesAKey(i) ? 0.0f : 1.0f;
+      coarse |= lse[i] - lse[i] == 0.0f && (lse[i] > 1024.0f || lse[i] < -1024.0f);
     }
-    // So large an lse has lost the sum's digits (masks that add -3e38 everywhere lose them all): recompute maximum and sum.
+    // So large an lse has lost the sum's digits (a mask that adds -3e38 everywhere loses them all): compute maximum and sum again.
     if (coarse)
-      recomputeRows(queries);
+      recompute(queries);
   }
 
-  __attribute__((noinline)) void recomputeRows(Span queries) {
-    int64_t rows = queries.end - queries.begin;
-    float *max = factor + roundUp(p.blockQ, 16), *sum = max + roundUp(p.blockQ, 16);
-    for (int64_t i = 0; i < rows; ++i)
-      max[i] = -kInfinity, sum[i] = 0.0f;
-    Span visible = keysOf(queries.begin, queries.end - 1);
-    for (int64_t key = visible.begin; key < visible.end; key += p.blockK) {
-      int64_t keys = minOf(p.blockK, visible.end - key);
-      multiply(queries.begin, rows, key, keys, weights);
-      for (int64_t i = 0; i < rows; ++i)
-        softmaxRow(weights.row(i), queries.begin + i, key, keys, max[i], sum[i]);
-    }
-    for (int64_t i = 0; i < rows; ++i)
-      if (factor[i] != 0.0f && max[i] != -kInfinity)
-        shift[i] = max[i], factor[i] = 1.0f / sum[i];
+  void recompute(Span queries) {
+    forBlocks(queries, kAttentionRows, [&](Span rows) {
+      float max[kAttentionRows], sum[kAttentionRows];
+      for (int64_t i = 0; i < kAttentionRows; ++i)
+        max[i] = -kInfinity, sum[i] = 0.0f;
+      forBlocks(keysOf(rows.begin, rows.end - 1), p.blockK, [&](Span block) {
+        int64_t keys = block.end - block.begin;
+        packTransposed(k.row(block.begin), k.stride, keys, p.dim, columnsK);
+        multiply(rows, block, block, columnsK, weights);
+        for (int64_t i = rows.begin; i < rows.end; ++i)
+          softmaxRow(weights.row(i - rows.begin), i, block.begin, keys, max[i - rows.begin], sum[i - rows.begin]);
+      });
+      for (int64_t i = rows.begin; i < rows.end; ++i)
+        if (factor[i] != 0.0f && max[i - rows.begin] != -kInfinity)
+          shift[i] = max[i - rows.begin], factor[i] = 1.0f / sum[i - rows.begin];
+    });
   }
 
-  /// P and dS of a block.
-  void weightsOf(Span queries, int64_t key, int64_t keys) {
-    int64_t rows = queries.end - queries.begin;
-    multiply(queries.begin, rows, key, keys, weights);
-    product(false, true, rows, keys, p.valueDim, 1.0f, dO.row(queries.begin), dO.stride, v.row(key), v.stride, 0.0f,
-            dScores.data, dScores.stride);
+  void packKeys(Span block) {
+    int64_t keys = block.end - block.begin;
+    packTransposed(k.row(block.begin), k.stride, keys, p.dim, columnsK);
+    packRows(k.row(block.begin), k.stride, keys, p.dim, rowsK);
+    packTransposed(v.row(block.begin), v.stride, keys, p.valueDim, columnsV);
+  }
+
+  /// P and dS of a block of queries and a part of a block of keys.
+  void weightsOf(Span queries, Span block, Span part) {
+    int64_t rows = queries.end - queries.begin, keys = part.end - part.begin;
+    multiply(queries, block, part, columnsK, weights);
+    multiplyPanels<false>(rows, keys, p.valueDim, dO.row(queries.begin), dO.stride, 1,
+                          columnsV + (part.begin - block.begin) * p.valueDim, p.valueDim, 1.0f, dScores.data, dScores.stride);
+    const Floats cap = splat(softcap);
+    const bool capped = softcap != 0.0f;
     for (int64_t i = 0; i < rows; ++i) {
       int64_t query = queries.begin + i;
       float *s = weights.row(i), *ds = dScores.row(i);
-      Span columns = columnsOf(query, key, keys);
-      if (factor[i] == 0.0f)
-        columns = {0, 0};
+      Span columns = factor[query] == 0.0f ? Span{0, 0} : columnsOf(query, part.begin, keys);
       int64_t n = columns.end - columns.begin;
       float *visible = s + columns.begin, *dvisible = ds + columns.begin;
-      Floats center = splat(delta[query]), cap = splat(softcap), base = splat(shift[i]), norm = splat(factor[i]);
-      if (softcap != 0.0f)
+      const Floats center = splat(delta[query]), base = splat(shift[query]), norm = splat(factor[query]);
+      if (capped)
         forRow(visible, n, 0.0f, [&](Floats u, int64_t j, int64_t count) {
           Floats t = tanhOf(u / cap);
           storeSome(visible + j, cap * t, count);
           storeSome(dvisible + j, (loadSome(dvisible + j, count, 0.0f) - center) * (splat(1.0f) - t * t), count);
         });
-      maskRowOf(s, query, key, columns);
-      bool centered = softcap != 0.0f;
+      maskRowOf(s, query, part.begin, columns);
       forRow(visible, n, 0.0f, [&](Floats u, int64_t j, int64_t count) {
         Floats weight = expOf(u - base) * norm, d = loadSome(dvisible + j, count, 0.0f);
         storeSome(visible + j, weight, count);
-        storeSome(dvisible + j, weight * (centered ? d : d - center), count);
+        storeSome(dvisible + j, weight * (capped ? d : d - center), count);
       });
       for (float *row : {s, ds}) {
         memset(row, 0, size_t(columns.begin) * sizeof(float));
@@ -284,91 +329,78 @@ struct HeadGrad : Head {
     }
   }
 
-  void addQueryGrad(Span queries, int64_t key, int64_t keys, bool first) {
-    product(false, false, queries.end - queries.begin, p.dim, keys, scale, dScores.data, dScores.stride, k.row(key), k.stride,
-            first ? 0.0f : 1.0f, dq.row(queries.begin), dq.stride);
+  void addQueryGrad(Span queries, Span block, Span part) {
+    multiplyPanels<true>(queries.end - queries.begin, p.dim, part.end - part.begin, dScores.data, dScores.stride, 1,
+                         rowsK + (part.begin - block.begin) * kLanes, block.end - block.begin, scale, dq.row(queries.begin),
+                         dq.stride);
   }
-  void addKeyGrads(Span queries, int64_t key, int64_t keys) {
-    int64_t rows = queries.end - queries.begin;
-    product(true, false, keys, p.valueDim, rows, 1.0f, weights.data, weights.stride, dO.row(queries.begin), dO.stride, 1.0f,
-            dv.row(key), dv.stride);
-    product(true, false, keys, p.dim, rows, scale, dScores.data, dScores.stride, q.row(queries.begin), q.stride, 1.0f,
-            dk.row(key), dk.stride);
-  }
-
-  /// All keys of a block of queries: dq, and dk and dv if `keyGrads`.
-  void visitKeys(Span queries, bool keyGrads) {
-    prepareRows(queries);
-    Span visible = keysOf(queries.begin, queries.end - 1);
-    if (visible.begin == visible.end)
-      zeroRows(dq, queries.begin, queries.end, p.dim);
-    for (int64_t key = visible.begin; key < visible.end; key += p.blockK) {
-      int64_t keys = minOf(p.blockK, visible.end - key);
-      weightsOf(queries, key, keys);
-      addQueryGrad(queries, key, keys, key == visible.begin);
-      if (keyGrads)
-        addKeyGrads(queries, key, keys);
-    }
+  void addKeyGrads(Span queries, Span part) {
+    int64_t rows = queries.end - queries.begin, keys = part.end - part.begin;
+    packRows(dO.row(queries.begin), dO.stride, rows, p.valueDim, rowsDO);
+    packRows(q.row(queries.begin), q.stride, rows, p.dim, rowsQ);
+    multiplyPanels<true>(keys, p.valueDim, rows, weights.data, 1, weights.stride, rowsDO, rows, 1.0f, dv.row(part.begin), dv.stride);
+    multiplyPanels<true>(keys, p.dim, rows, dScores.data, 1, dScores.stride, rowsQ, rows, scale, dk.row(part.begin), dk.stride);
   }
 
-  /// All queries of a block of keys: dk and dv.
-  void visitQueries(Span block) {
-    int64_t first = p.causal ? block.begin / p.blockQ * p.blockQ : 0;
-    int64_t last = p.window ? minOf(p.queries, block.end - 1 + p.window) : p.queries;
-    for (int64_t query = first; query < last; query += p.blockQ) {
-      Span queries{query, minOf(query + p.blockQ, p.queries)}, visible = keysOf(query, queries.end - 1);
-      int64_t key = maxOf(block.begin, visible.begin), end = minOf(block.end, visible.end);
-      if (key >= end)
-        continue;
-      prepareRows(queries);
-      weightsOf(queries, key, end - key);
-      addKeyGrads(queries, key, end - key);
-    }
+  /// All that a tile of queries gives to dq (split).
+  void queryTile(Span queries) {
+    zeroRows(dq, queries.begin, queries.end, p.dim);
+    forBlocks(keysOf(queries.begin, queries.end - 1), p.blockK, [&](Span block) {
+      packKeys(block);
+      forBlocks(queries, kAttentionRows, [&](Span rows) {
+        Span part = partOf(block, rows);
+        if (part.begin >= part.end)
+          return;
+        weightsOf(rows, block, part);
+        addQueryGrad(rows, block, part);
+      });
+    });
+  }
+
+  /// All queries that see a block of keys: what this head adds to dk, dv and, with `queryGrads`, to dq.
+  void keyBlock(Span block, bool queryGrads) {
+    forBlocks({0, p.queries}, kAttentionRows, [&](Span rows) {
+      Span part = partOf(block, rows);
+      if (part.begin >= part.end)
+        return;
+      weightsOf(rows, block, part);
+      addKeyGrads(rows, part);
+      if (queryGrads)
+        addQueryGrad(rows, block, part);
+    });
   }
 };
-
-/// Phase 0: delta = rowsum(dO * o).
-FB_INLINE void rowSums(const AttentionParams &p, void *const *operands, float *delta, int64_t b, int64_t h, Span queries) {
-  Matrix dO = matrixOf(operands[0], p.dO, b, h), o = matrixOf(operands[4], p.o, b, h);
-  for (int64_t i = queries.begin; i < queries.end; ++i) {
-    Floats sum = splat(0.0f);
-    const float *out = o.row(i);
-    forRow(dO.row(i), p.valueDim, 0.0f,
-           [&](Floats d, int64_t j, int64_t count) { sum = sum + d * loadSome(out + j, count, 0.0f); });
-    delta[i] = sumLanes(sum);
-  }
-}
 
 } // namespace
 
 FB_KERNEL(attention_grad) {
   const auto &p = paramsAs<AttentionParams>(params);
-  int64_t group = p.heads / p.kvHeads;
   if (phase == 0 || (phase == 1 && p.split)) {
     int64_t blocks = ceilDiv(p.queries, p.blockQ), h = tile / blocks % p.heads, b = tile / (blocks * p.heads);
     Span queries = spanOf(tile % blocks, p.blockQ, p.queries);
-    float *workspace = static_cast<float *>(operands[9 + (p.maskKind != 0) + (p.hasPadding != 0)]);
-    if (phase == 0)
-      return rowSums(p, operands, workspace + (b * p.heads + h) * p.queries, b, h, queries);
-    return HeadGrad(p, operands, b, h, scratch).visitKeys(queries, /*keyGrads=*/false);
+    HeadGrad grad(p, operands, b, h, scratch);
+    if (phase == 1)
+      return grad.queryTile(queries);
+    const float *lse = static_cast<const float *>(operands[5]) + (b * p.heads + h) * p.queries;
+    return grad.prepare(lse, matrixOf(operands[4], p.o, b, h), queries);
   }
   // Tiles that own keys: all keys of a key head, or (split) a block of them.
-  int64_t blocks = p.split ? ceilDiv(p.keys, p.blockK) : 1;
+  int64_t blocks = p.split ? ceilDiv(p.keys, p.blockK) : 1, group = p.heads / p.kvHeads;
   int64_t hk = tile / blocks % p.kvHeads, b = tile / (blocks * p.kvHeads);
   Span keys = p.split ? spanOf(tile % blocks, p.blockK, p.keys) : Span{0, p.keys};
-  for (int64_t h = hk * group; h < (hk + 1) * group; ++h) {
-    HeadGrad grad(p, operands, b, h, scratch);
-    if (h == hk * group) {
-      zeroRows(grad.dk, keys.begin, keys.end, p.dim);
-      zeroRows(grad.dv, keys.begin, keys.end, p.valueDim);
+  for (int64_t h = hk * group; h < (hk + 1) * group && !p.split; ++h)
+    zeroRows(HeadGrad(p, operands, b, h, scratch).dq, 0, p.queries, p.dim);
+  forBlocks(keys, p.blockK, [&](Span block) {
+    for (int64_t h = hk * group; h < (hk + 1) * group; ++h) {
+      HeadGrad grad(p, operands, b, h, scratch);
+      if (h == hk * group) { // what the heads share
+        zeroRows(grad.dk, block.begin, block.end, p.dim);
+        zeroRows(grad.dv, block.begin, block.end, p.valueDim);
+        grad.packKeys(block);
+      }
+      grad.keyBlock(block, /*queryGrads=*/!p.split);
     }
-    if (p.split) {
-      grad.visitQueries(keys);
-      continue;
-    }
-    for (int64_t query = 0; query < p.queries; query += p.blockQ)
-      grad.visitKeys({query, minOf(query + p.blockQ, p.queries)}, /*keyGrads=*/true);
-  }
+  });
 }
 
 } // namespace forebay::kernels::FOREBAY_ISA

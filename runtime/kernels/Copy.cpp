@@ -1,25 +1,10 @@
 //===- Copy.cpp - Strided copies (transpositions) and fills ---------------===//
 
-#include "Simd.h"
+#include "Products.h"
 
 namespace forebay::kernels::FOREBAY_ISA {
 
 namespace {
-
-typedef float Quad __attribute__((vector_size(16)));
-
-/// A 4 x 4 block: dst row i is src column i.
-FB_INLINE void transposeQuad(const uint32_t *src, int64_t srcStride, uint32_t *dst, int64_t dstStride) {
-  Quad row[4];
-  for (int i = 0; i < 4; ++i)
-    memcpy(&row[i], src + i * srcStride, sizeof(Quad));
-  Quad a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5), b = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
-  Quad c = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7), d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
-  Quad out[4] = {__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
-                 __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
-  for (int i = 0; i < 4; ++i)
-    memcpy(dst + i * dstStride, &out[i], sizeof(Quad));
-}
 
 template <typename T>
 FB_INLINE void transposeBlock(const T *src, int64_t srcStride, T *dst, int64_t dstStride, int64_t rows, int64_t cols) {
@@ -29,7 +14,8 @@ FB_INLINE void transposeBlock(const T *src, int64_t srcStride, T *dst, int64_t d
     for (; i + 4 <= rows; i += 4) {
       int64_t j = 0;
       for (; j + 4 <= cols; j += 4)
-        transposeQuad(src + j * srcStride + i, srcStride, dst + i * dstStride + j, dstStride);
+        transposeQuad(reinterpret_cast<const float *>(src + j * srcStride + i), srcStride,
+                      reinterpret_cast<float *>(dst + i * dstStride + j), dstStride);
       for (; j < cols; ++j)
         for (int64_t k = i; k < i + 4; ++k)
           dst[k * dstStride + j] = src[j * srcStride + k];

@@ -3,7 +3,7 @@
 /// \file
 /// Vectors of 16 floats in GCC's and clang's vector syntax: four, two or one register, depending on the instruction
 /// set; the arithmetic of a lane is IEEE single precision in the order written (the files are compiled with
-/// -ffp-contract=off and without fast-math). No FMA is used, so that the baseline needs no emulation.
+/// -ffp-contract=off and without fast-math). FMA only where `fmaOf` stands (Products.h).
 ///
 /// Everything lies in a namespace named after the instruction set, and nothing from the C++ library that could be emitted as a
 /// shared function is used: the linker would keep one copy, perhaps the one this CPU cannot run.

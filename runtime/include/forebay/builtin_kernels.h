@@ -141,7 +141,7 @@ static inline Launch normGradLaunch(const NormParams &p, int64_t sums) {
 /// mask: View over (b, h, q, k) with stride 0 where broadcast; maskKind 0 none, 1 bool (i1 stored as one byte), 2 float.
 /// key_padding: bool bytes [B, Sk] contiguous. window 0: none. softcap 0.0: none.
 /// "attention": phase 0, tiles (b, h, ceil(Sq / blockQ)).
-/// "attention_grad": phase 0, tiles (b, h, ceil(Sq / blockQ)): delta = rowsum(do * o) into the workspace [B, H, Sq] f32.
+/// "attention_grad": phase 0, tiles (b, h, ceil(Sq / blockQ)): what each row needs into the workspace [3][B, H, Sq] f32.
 /// `split` 0: phase 1, tiles (b, hk): dq, dk, dv of the heads that share a key head; 5 products a block.
 /// `split` 1: phase 1, tiles (b, h, ceil(Sq / blockQ)): dq; phase 2, tiles (b, hk, ceil(Sk / blockK)): dk, dv; 7 products a
 /// block, for when there are too few heads to keep the workers busy.
@@ -152,15 +152,21 @@ struct AttentionParams {
   Bits scale, softcap;
   int64_t split;
 };
+/// Rows of queries that are computed at once; a tile's blockQ rows share the packed keys.
+inline constexpr int64_t kAttentionRows = 64;
 /// Sets blockQ, blockK and split from the shape.
 static inline void setAttentionTile(AttentionParams &p) {
-  p.blockQ = maxOf(1, minOf(p.queries, 64));
-  p.blockK = maxOf(1, minOf(p.keys, 512));
+  p.blockQ = 256;
+  while (p.blockQ > kAttentionRows && p.batch * p.heads * ceilDiv(p.queries, p.blockQ) < 32)
+    p.blockQ /= 2;
+  p.blockQ = maxOf(1, minOf(p.queries, p.blockQ));
+  p.blockK = maxOf(1, minOf(p.keys, 256));
   p.split = p.batch * p.kvHeads < 32 && p.queries * p.keys > 512 * 512;
 }
 static inline Launch attentionLaunch(const AttentionParams &p) {
   Launch launch = onePhase(p.batch * p.heads * ceilDiv(p.queries, p.blockQ));
-  launch.scratchBytes = 4 * (p.blockQ * roundUp(p.blockK, 16) + 2 * roundUp(p.blockQ, 16));
+  int64_t keys = roundUp(p.blockK, 16);
+  launch.scratchBytes = 4 * (keys * (kAttentionRows + p.dim + roundUp(p.valueDim, 16)) + 2 * p.blockQ);
   return launch;
 }
 static inline Launch attentionGradLaunch(const AttentionParams &p) {
@@ -168,8 +174,9 @@ static inline Launch attentionGradLaunch(const AttentionParams &p) {
   launch.phases = p.split ? 3 : 2;
   launch.tiles[1] = p.split ? launch.tiles[0] : p.batch * p.kvHeads;
   launch.tiles[2] = p.split ? p.batch * p.kvHeads * ceilDiv(p.keys, p.blockK) : 0;
-  launch.scratchBytes = 4 * (2 * p.blockQ * roundUp(p.blockK, 16) + 4 * roundUp(p.blockQ, 16));
-  launch.workspaceBytes = p.batch * p.heads * p.queries * 4;
+  int64_t keys = roundUp(p.blockK, 16), dim = roundUp(p.dim, 16), valueDim = roundUp(p.valueDim, 16);
+  launch.scratchBytes = 4 * (keys * (2 * kAttentionRows + 2 * dim + valueDim) + kAttentionRows * (dim + valueDim));
+  launch.workspaceBytes = 3 * p.batch * p.heads * p.queries * 4;
   return launch;
 }
 

@@ -185,12 +185,12 @@ inline bool sameBits(const Bytes &a, const Bytes &b) {
   return true;
 }
 
-/// Runs in every order with every instruction set of this CPU, and with the other builds; all must agree. Returns the outputs.
+/// Runs in every order with the instruction set of this CPU, and once with its lesser ones and the other builds; all must agree.
+/// Returns the outputs.
 inline std::vector<Bytes> run(const Case &c) {
   std::vector<Bytes> expected;
-  size_t shipped = runnableInstructionSets().size(), index = 0;
   for (const char *isa : variants()) {
-    bool allOrders = index++ < shipped;
+    bool allOrders = std::string_view(isa) == instructionSet();
     for (Order order : {Order::Forward, Order::Reverse, Order::Shuffled, Order::Threads}) {
       if (!allOrders && order != Order::Forward)
         continue;
