@@ -39,7 +39,8 @@ void ElementwiseGroups::mergeGroups() {
       continue;
     anchorsOf[&op].push_back(&op);
     // Look back a little: groups far apart would keep values alive for long.
-    for (Operation *earlier : llvm::reverse(SmallVector<Operation *>(ArrayRef(anchors).take_back(8)))) {
+    SmallVector<Operation *> recent(ArrayRef(anchors).take_back(8)); // merging changes `anchors`
+    for (Operation *earlier : llvm::reverse(recent)) {
       if (!canMergeGroups(earlier, &op))
         continue;
       for (Operation *member : membersOf[earlier])
