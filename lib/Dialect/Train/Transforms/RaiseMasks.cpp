@@ -358,10 +358,15 @@ std::string MaskParts::problem() const {
   return "";
 }
 
-Value MaskParts::build(OpBuilder &builder, Location loc, const Part &part) const {
-  Value value = rebuild(builder, loc, part.access, {0, 1, 2, 3}, shape);
-  if (!value || !part.negated)
+Value MaskParts::build(OpBuilder &builder, Location loc, const Part &part, ArrayRef<int> axes) const {
+  SmallVector<int64_t> sizes;
+  for (int axis : axes)
+    sizes.push_back(shape[axis]);
+  Value value = rebuild(builder, loc, part.access, axes, sizes);
+  if (!part.negated)
     return value;
+  if (auto compare = value.getDefiningOp<arith::CmpIOp>())
+    return arith::CmpIOp::create(builder, loc, arith::invertPredicate(compare.getPredicate()), compare.getLhs(), compare.getRhs());
   auto type = cast<RankedTensorType>(value.getType());
   Value yes = arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, true));
   return arith::XOrIOp::create(builder, loc, value, yes);
@@ -379,20 +384,16 @@ static void unify(OpBuilder &builder, Location loc, Value &a, Value &b) {
 Value MaskParts::keyPadding(OpBuilder &builder, Location loc) const {
   Value all;
   for (const Part &part : paddings) {
-    Value value = build(builder, loc, part);
-    value = broadcastTo(builder, loc, value, {shape[0], 1, 1, shape[3]});
+    Value value = broadcastTo(builder, loc, build(builder, loc, part, {0, 3}), {shape[0], shape[3]});
     all = all ? arith::AndIOp::create(builder, loc, all, value).getResult() : value;
   }
-  if (!all)
-    return all;
-  auto type = RankedTensorType::get({shape[0], shape[3]}, builder.getI1Type());
-  return tensor::CollapseShapeOp::create(builder, loc, type, all, ArrayRef<ReassociationIndices>{{0}, {1, 2, 3}});
+  return all;
 }
 
 Value MaskParts::mask(OpBuilder &builder, Location loc) const {
   Value shown, added;
   for (const Part &part : others) {
-    Value value = build(builder, loc, part);
+    Value value = build(builder, loc, part, {0, 1, 2, 3});
     if (shown) {
       unify(builder, loc, shown, value);
       value = arith::AndIOp::create(builder, loc, shown, value);
@@ -400,7 +401,7 @@ Value MaskParts::mask(OpBuilder &builder, Location loc) const {
     shown = value;
   }
   for (const Access &access : floats) {
-    Value value = build(builder, loc, {access, false});
+    Value value = build(builder, loc, {access, false}, {0, 1, 2, 3});
     if (added) {
       unify(builder, loc, added, value);
       value = arith::AddFOp::create(builder, loc, added, value);

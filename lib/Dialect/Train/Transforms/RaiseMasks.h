@@ -35,7 +35,7 @@ private:
     Access access;
     bool negated;
   };
-  mlir::Value build(mlir::OpBuilder &builder, mlir::Location loc, const Part &part) const;
+  mlir::Value build(mlir::OpBuilder &builder, mlir::Location loc, const Part &part, llvm::ArrayRef<int> axes) const;
   bool addComparison(Access access, bool negated);
   bool addConstant(const Access &access, bool negated);
 

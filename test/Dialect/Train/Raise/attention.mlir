@@ -296,3 +296,22 @@ func.func @sinks(%q: tensor<1x2x3x4xf32>, %sink: tensor<1x2x3x1xf32>) -> tensor<
   %o = linalg.contract indexing_maps = [#p, #v, #o] ins(%cut, %q : tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) outs(%oi : tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
   return %o : tensor<1x2x3x4xf32>
 }
+
+// A padding mask that hides where it is 0, twice negated, as DistilBERT has it: no negation is left, and the operand is a comparison
+// of [batch, keys].
+// CHECK-LABEL: @negated_padding
+// CHECK-SAME: (%[[Q:.*]]: tensor<2x1x3x4xf32>, %[[KEEP:.*]]: tensor<2x3xi64>)
+// CHECK-NEXT: %[[ZERO:.*]] = arith.constant dense<0> : tensor<2x3xi64>
+// CHECK-NEXT: %[[PAD:.*]] = arith.cmpi ne, %[[KEEP]], %[[ZERO]] : tensor<2x3xi64>
+// CHECK-NEXT: train.attention %[[Q]], %[[Q]], %[[Q]] key_padding(%[[PAD]]) {scale = 1.000000e+00 : f64}
+func.func @negated_padding(%q: tensor<2x1x3x4xf32>, %keep: tensor<2x3xi64>) -> tensor<2x1x3x4xf32> {
+  %z = arith.constant dense<0> : tensor<2x3xi64>
+  %hide = arith.cmpi eq, %keep, %z : tensor<2x3xi64>
+  %be = tensor.empty() : tensor<2x1x3x3xi1>
+  %hb = linalg.broadcast ins(%hide : tensor<2x3xi1>) outs(%be : tensor<2x1x3x3xi1>) dimensions = [1, 2]
+  %low = arith.constant dense<-3.40282347E+38> : tensor<2x1x3x3xf32>
+  %zero = arith.constant dense<0.0> : tensor<2x1x3x3xf32>
+  %m = arith.select %hb, %low, %zero : tensor<2x1x3x3xi1>, tensor<2x1x3x3xf32>
+  %o, %lse = train.attention %q, %q, %q mask(%m) {scale = 1.0 : f64} : (tensor<2x1x3x4xf32>, tensor<2x1x3x4xf32>, tensor<2x1x3x4xf32>, tensor<2x1x3x3xf32>) -> (tensor<2x1x3x4xf32>, tensor<2x1x3xf32>)
+  return %o : tensor<2x1x3x4xf32>
+}
