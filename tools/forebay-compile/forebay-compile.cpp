@@ -71,7 +71,7 @@ private:
     line.value("what-if", "DIMS", whatIf, "with --plan-only: a table over dimensions (not yet)");
 
     line.value("o", "FILE", options.output, "program to write; with --emit of another level that text (default: stdout)");
-    line.value("emit", "LEVEL", emit, "stop at train, async, cmd, llvm, plan or so (default)");
+    line.value("emit", "LEVEL", emit, "stop at train (the step), async, cmd, llvm or so (default); plan: not yet");
     line.flag("remarks", options.remarks, "print why each decision was taken, and which patterns nearly matched");
     line.list("load-pass-plugin", "FILE", plugins, "load passes from a shared library");
     line.list("add-pass", "train|async|cmd:PIPELINE", addedPasses, "run a pass pipeline at the end of that phase");
