@@ -34,7 +34,7 @@ public:
 
   bool run() {
     context.printOpOnDiagnostic(false); // a user has no use for the whole operation
-    if (!checkOutput())
+    if (!checkOutputs())
       return false;
     if (options.remarks)
       enableRemarks();
@@ -62,18 +62,28 @@ public:
 
 private:
   /// A program that cannot be written should be known before minutes of work.
-  bool checkOutput() {
-    if (options.output.empty())
+  bool checkOutputs() {
+    bool good = checkOutput("-o ", options.output);
+    return checkOutput("--json=", options.json) && good;
+  }
+
+  bool checkOutput(StringRef option, StringRef path) {
+    if (path.empty())
       return true;
-    StringRef folder = llvm::sys::path::parent_path(options.output);
+    StringRef folder = llvm::sys::path::parent_path(path);
     if (folder.empty())
       folder = ".";
-    if (llvm::sys::fs::is_directory(options.output))
-      diags.error("-o " + options.output, "is a folder").note("name a file in it");
+    // The file is written beside and renamed: that would put a regular file in the place of a device or a pipe.
+    if (llvm::sys::fs::is_directory(path))
+      diags.error(option + path, "is a folder").note("name a file in it");
+    else if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path))
+      diags.error(option + path, "is not a regular file").note("name a file that is new or may be replaced");
+    else if (llvm::sys::fs::equivalent(path, options.import.model))
+      diags.error(option + path, "is the model").note("choose another file");
     else if (!llvm::sys::fs::is_directory(folder))
-      diags.error("-o " + options.output, "there is no folder '" + folder + "'").note("make it first");
+      diags.error(option + path, "there is no folder '" + folder + "'").note("make it first");
     else if (llvm::sys::fs::access(folder, llvm::sys::fs::AccessMode::Write))
-      diags.error("-o " + options.output, "the folder '" + folder + "' cannot be written").note("choose another");
+      diags.error(option + path, "the folder '" + folder + "' cannot be written").note("choose another");
     else
       return true;
     return false;
