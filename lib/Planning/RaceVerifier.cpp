@@ -30,6 +30,8 @@ public:
       return fail("accumulate is 0");
     if (program.queues.empty() || program.spaces.empty())
       return fail("no queue or no memory space");
+    if (program.events > program.step.size() + program.flush.size())
+      return fail("more events than commands");
     for (const Space &space : program.spaces)
       if (space.arenaBytes > space.capacity)
         return fail("the arena of " + space.name + " is larger than its capacity");

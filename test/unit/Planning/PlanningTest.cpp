@@ -14,6 +14,18 @@ using namespace forebay;
 using namespace forebay::planning;
 using namespace forebay::planning::test;
 
+// Sanitizers are many times slower; they look for other things than speed.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifdef SANITIZED
+constexpr double kSlack = 20;
+#else
+constexpr double kSlack = 1;
+#endif
+
 namespace {
 
 struct Planned {
@@ -387,7 +399,7 @@ TEST(Planning, LargeStepIsFast) {
   for (size_t s = 0; s < p.layout.spaces.size(); ++s)
     std::printf("%s: %.4f\n", p.machine.spaces[s].name.c_str(), double(p.layout.spaces[s].arenaBytes) / p.layout.spaces[s].liveBytes);
   EXPECT_GT(p.program.step.size(), 8000u);
-  EXPECT_LT(planned, 20); // generous: other jobs may share the machine
+  EXPECT_LT(planned, 20 * kSlack); // generous: other jobs may share the machine
 }
 
 /// A large parameter and the smallest buckets: the work must not grow with the square of the pieces.
@@ -408,7 +420,7 @@ TEST(Planning, ManyPiecesAreFast) {
   double all = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::printf("%zu commands: planned in %.2f s, verified in %.2f s\n", p.program.step.size(), planned, all - planned);
   EXPECT_GT(p.program.step.size(), 100000u);
-  EXPECT_LT(planned, 30);
+  EXPECT_LT(planned, 30 * kSlack);
 }
 
 } // namespace

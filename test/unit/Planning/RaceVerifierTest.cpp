@@ -200,6 +200,8 @@ TEST(RaceVerifier, Apply) {
   p.step[0].waits = {{1, 1}};
   EXPECT_TRUE(verifyProgram(p, error)) << error;
   p.step.erase(p.step.begin());
+  p.step[0].signal = -1;
+  p.events = 1;
   EXPECT_EQ(errorOf(p), "command 0 'update' waits for an event that nobody signals");
   p.step[0].waits.clear();
   EXPECT_EQ(errorOf(p), "command 0 'update' (q1) reads the verdict, which nothing has written in this iteration");
@@ -213,6 +215,7 @@ TEST(RaceVerifier, Structure) {
   };
   EXPECT_EQ(broken([](Program &p) { p.accumulate = 0; }), "accumulate is 0");
   EXPECT_EQ(broken([](Program &p) { p.queues.clear(); }), "no queue or no memory space");
+  EXPECT_EQ(broken([](Program &p) { p.events = ~0u; }), "more events than commands");
   EXPECT_EQ(broken([](Program &p) { p.spaces[0].capacity = 63; }), "the arena of hbm is larger than its capacity");
   EXPECT_EQ(broken([](Program &p) { p.tensors[0].offset = ~0ull; }), "tensor 'state' lies outside its arena");
   EXPECT_EQ(broken([](Program &p) { p.tensors[0].shape = {-1}; }), "tensor 'state' has an impossible shape");
