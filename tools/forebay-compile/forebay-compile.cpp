@@ -28,7 +28,7 @@ public:
     mlir::DialectRegistry registry;
     registerAllDialects(registry);
     registerAllPasses();
-    loadPlugins(registry);
+    loadPlugins();
     if (diags.hasErrors())
       return 1;
     mlir::MLIRContext context(registry);
@@ -147,7 +147,7 @@ private:
     }
   }
 
-  void loadPlugins(mlir::DialectRegistry &registry) {
+  void loadPlugins() {
     for (const std::string &file : plugins) {
       llvm::Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(file);
       if (plugin)

@@ -32,7 +32,6 @@ struct CompileOptions {
   std::string policy = "auto";
   std::string memory;                 ///< SPACE=SIZE,...
   int64_t bucketBytes = 64 << 20;
-  std::string planFile;
   bool planOnly = false;
   std::string json;
   std::string output;                 ///< empty: stdout (not for a program)
@@ -40,7 +39,6 @@ struct CompileOptions {
   bool remarks = false;
   /// Pipelines to run at the end of a phase: ("train" | "async" | "cmd", textual pipeline).
   std::vector<std::pair<std::string, std::string>> addedPasses;
-  std::string commandLine;            ///< for the program's metadata
 };
 
 /// Compiles; true on success. Every user error is in `diags`; nothing is left half-written. `context` must have the

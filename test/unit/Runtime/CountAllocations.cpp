@@ -15,33 +15,9 @@
 static std::atomic<bool> counting{false}, complete{false};
 static std::atomic<unsigned long> allocations{0};
 
-extern "C" {
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
+#include "CountingMalloc.inc"
 
-void *malloc(size_t bytes) {
-  allocations += counting.load(std::memory_order_relaxed);
-  return __libc_malloc(bytes);
-}
-void *calloc(size_t count, size_t bytes) {
-  allocations += counting.load(std::memory_order_relaxed);
-  return __libc_calloc(count, bytes);
-}
-void *realloc(void *block, size_t bytes) {
-  allocations += counting.load(std::memory_order_relaxed);
-  return __libc_realloc(block, bytes);
-}
-void *memalign(size_t alignment, size_t bytes) {
-  allocations += counting.load(std::memory_order_relaxed);
-  return __libc_memalign(alignment, bytes);
-}
-void *aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
-int posix_memalign(void **block, size_t alignment, size_t bytes) {
-  *block = memalign(alignment, bytes);
-  return *block ? 0 : 12;
-}
+extern "C" {
 // Large blocks that a library maps for itself count as well.
 void *mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset) {
   allocations += counting.load(std::memory_order_relaxed);

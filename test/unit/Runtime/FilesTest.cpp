@@ -2,6 +2,7 @@
 
 #include "Feeds.h"
 #include "Files.h"
+#include "Folder.h"
 #include "Npy.h"
 #include "Safetensors.h"
 #include "Schedule.h"
@@ -20,26 +21,9 @@
 
 using namespace forebay;
 using namespace forebay::rt;
+using forebay::testing::Folder;
 
 namespace {
-
-/// A folder that goes away with the test.
-class Folder {
-public:
-  Folder() {
-    char name[] = "/tmp/forebay-test-XXXXXX";
-    path = mkdtemp(name);
-  }
-  ~Folder() {
-    if (std::system(("rm -r '" + path + "'").c_str()) != 0)
-      ADD_FAILURE() << "cannot remove " << path;
-  }
-  std::string file(const std::string &name, const std::string &content) const {
-    std::ofstream(path + "/" + name, std::ios::binary) << content;
-    return path + "/" + name;
-  }
-  std::string path;
-};
 
 template <typename T>
 std::string bytesOf(const std::vector<T> &values) {

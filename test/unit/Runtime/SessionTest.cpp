@@ -1,5 +1,6 @@
 //===- SessionTest.cpp - Whole runs of a small program -----------------===//
 
+#include "Folder.h"
 #include "TinyModel.h"
 
 #include "Checkpoint.h"
@@ -39,53 +40,10 @@ static std::atomic<bool> counting{false};
 static std::atomic<uint64_t> allocations{0};
 
 #if !defined(FOREBAY_SANITIZED)
-extern "C" {
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
-void *malloc(size_t bytes) {
-  allocations += counting.load(std::memory_order_relaxed);
-  return __libc_malloc(bytes);
-}
-void *calloc(size_t count, size_t bytes) {
-  allocations += counting.load(std::memory_order_relaxed);
-  return __libc_calloc(count, bytes);
-}
-void *realloc(void *block, size_t bytes) {
-  allocations += counting.load(std::memory_order_relaxed);
-  return __libc_realloc(block, bytes);
-}
-void *memalign(size_t alignment, size_t bytes) {
-  allocations += counting.load(std::memory_order_relaxed);
-  return __libc_memalign(alignment, bytes);
-}
-void *aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
-int posix_memalign(void **block, size_t alignment, size_t bytes) {
-  *block = memalign(alignment, bytes);
-  return *block ? 0 : 12;
-}
-}
+#include "CountingMalloc.inc"
 #endif
 
 namespace {
-
-class Folder {
-public:
-  Folder() {
-    char name[] = "/tmp/forebay-test-XXXXXX";
-    path = mkdtemp(name);
-  }
-  ~Folder() {
-    if (std::system(("rm -r '" + path + "'").c_str()) != 0)
-      ADD_FAILURE() << "cannot remove " << path;
-  }
-  std::string file(const std::string &name, const std::string &content) const {
-    std::ofstream(path + "/" + name, std::ios::binary) << content;
-    return path + "/" + name;
-  }
-  std::string path;
-};
 
 std::string readText(const std::string &path) {
   std::ifstream in(path, std::ios::binary);
