@@ -162,7 +162,8 @@ void DispatchLayouts::absorbBiases() {
     if (!result.hasOneUse() || outerOf.contains(result))
       continue;
     auto sum = dyn_cast<arith::AddFOp>(*result.user_begin());
-    if (!sum)
+    // Two products of one row each are each other's bias: the first takes the sum.
+    if (!sum || consumed.contains(sum))
       continue;
     Value other = sum.getLhs() == result ? sum.getRhs() : sum.getLhs();
     std::optional<StridedView> bias = traceView(other), a = traceView(op->getOperand(0)), b = traceView(op->getOperand(1));

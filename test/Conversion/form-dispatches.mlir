@@ -127,3 +127,24 @@ func.func @step(%a: tensor<4x3xf32>, %i: tensor<2x1xindex>) -> tensor<2x3xf32> {
 // expected-error @+1 {{has no function 'step'}}
 module {
 }
+
+// -----
+
+// Two products of one row each are each other's bias: the sum belongs to the first, the second is a dispatch of its own.
+// CHECK-LABEL: func.func @step
+//  CHECK-SAME: (%[[X:.*]]: tensor<1x7xf32>, %[[W:.*]]: tensor<7x3xf32>, %[[V:.*]]: tensor<7x3xf32>)
+//  CHECK-NEXT:   %[[B:.*]] = offload.dispatch @gemm_1x3x7_1(%[[X]], %[[V]])
+//  CHECK-NEXT:   %[[Y:.*]] = offload.dispatch @gemm_1x3x7(%[[X]], %[[W]], %[[B]])
+//  CHECK-NEXT:   return %[[Y]]
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+func.func @step(%x: tensor<1x7xf32>, %w: tensor<7x3xf32>, %v: tensor<7x3xf32>) -> tensor<1x3xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x3xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x3xf32>) -> tensor<1x3xf32>
+  %0 = linalg.contract indexing_maps = [#a, #b, #c] ins(%x, %w : tensor<1x7xf32>, tensor<7x3xf32>) outs(%f : tensor<1x3xf32>) -> tensor<1x3xf32>
+  %1 = linalg.contract indexing_maps = [#a, #b, #c] ins(%x, %v : tensor<1x7xf32>, tensor<7x3xf32>) outs(%f : tensor<1x3xf32>) -> tensor<1x3xf32>
+  %2 = arith.addf %0, %1 : tensor<1x3xf32>
+  return %2 : tensor<1x3xf32>
+}
