@@ -137,7 +137,13 @@ bool Model::Impl::applyPatterns(bool hasKinds) {
         ok = false;
         continue;
       }
-      if (none_of(names, [&](const std::string &name) { return regex->search(name); })) {
+      bool any = false;
+      for (const std::string &name : names)
+        any |= regex->search(name, &problem);
+      if (!problem.empty()) {
+        diags->error(where, problem).note("write each repetition once, for example (a)+ for (a+)+");
+        ok = false;
+      } else if (!any) {
         std::vector<std::string> items;
         for (const std::string &name : names)
           items.push_back(quoted(name));

@@ -64,7 +64,18 @@ private:
   /// A program that cannot be written should be known before minutes of work.
   bool checkOutputs() {
     bool good = checkOutput("-o ", options.output);
-    return checkOutput("--json=", options.json) && good;
+    good &= checkOutput("--json=", options.json);
+    if (!good || options.output.empty() || options.json.empty() || !sameFile(options.output, options.json))
+      return good;
+    diags.error("--json=" + options.json, "is the file of -o").note("choose another");
+    return false;
+  }
+
+  /// Also of files that do not exist yet.
+  static bool sameFile(const std::string &a, const std::string &b) {
+    std::error_code error;
+    auto canonical = [&](const std::string &path) { return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error); };
+    return canonical(a) == canonical(b);
   }
 
   bool checkOutput(StringRef option, StringRef path) {
@@ -155,8 +166,7 @@ private:
   bool write(StringRef option, StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> fill) {
     if (path.empty()) {
       fill(llvm::outs());
-      llvm::outs().flush();
-      return true;
+      return flushStdout();
     }
     // To a temporary file first: an error never leaves half a file, nor destroys an older one.
     llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) -> llvm::Error {
@@ -166,6 +176,17 @@ private:
     if (!error)
       return true;
     diags.error(option + path, "cannot be written: " + llvm::toString(std::move(error))).note("choose another file");
+    return false;
+  }
+
+  /// A full disk behind `> file` is an error like any other.
+  bool flushStdout() {
+    llvm::outs().flush();
+    if (!llvm::outs().has_error())
+      return true;
+    std::string why = llvm::outs().error().message();
+    llvm::outs().clear_error();
+    diags.error("standard output", "cannot be written: " + why).note("make room, or name a file with -o");
     return false;
   }
 
@@ -197,7 +218,8 @@ private:
 
     planning::PlanReport report = planning::makeReport(*program);
     llvm::outs() << planning::toText(report);
-    llvm::outs().flush();
+    if (!flushStdout())
+      return false;
     if (!options.json.empty() &&
         !write("--json=", options.json, [&](llvm::raw_ostream &os) { os << planning::toJson(report) << "\n"; }))
       return false;
@@ -222,19 +244,4 @@ private:
 
 bool forebay::compile(MLIRContext &context, const CompileOptions &options, Diagnostics &diags) {
   return Compiler(context, options, diags).run();
-}
-
-std::optional<int64_t> forebay::parseSize(StringRef text) {
-  static const std::pair<StringRef, int64_t> units[] = {{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
-  int64_t unit = 1;
-  for (auto &[suffix, bytes] : units)
-    if (text.consume_back(suffix))
-      unit = bytes;
-  double value;
-  if (text.empty() || text.getAsDouble(value) || !(value >= 0) || value * unit > 9e18)
-    return std::nullopt;
-  int64_t bytes = static_cast<int64_t>(value * unit);
-  if (unit == 1 && static_cast<double>(bytes) != value)
-    return std::nullopt;
-  return bytes;
 }

@@ -58,8 +58,8 @@ bool forebay::planning::overrideMemory(Machine &machine, const std::string &spec
       error = "machine '" + machine.name + "' has no memory '" + name + "' (it has: " + known + ")";
       return false;
     }
-    if (equals == std::string::npos || !parseSize(part.substr(equals + 1), space->capacity)) {
-      error = "'" + part + "' is not NAME=SIZE, with a size in bytes, KiB, MiB or GiB";
+    if (equals == std::string::npos || !parseSize(part.substr(equals + 1), space->capacity) || space->capacity == 0) {
+      error = "'" + part + "' is not NAME=SIZE, with a size above 0 in bytes, KiB, MiB or GiB";
       return false;
     }
   }

@@ -89,6 +89,7 @@ std::optional<int> CommandLine::parse(int argc, const char *const *argv, Diagnos
         diags.note("see " + tool + " --help");
       continue;
     }
+    seen.insert(name);
     if (option->flag) {
       if (hasValue)
         diags.error(arg, "this option takes no value").note("write --" + option->name);

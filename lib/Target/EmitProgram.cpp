@@ -51,8 +51,10 @@ LogicalResult forebay::emitProgramFile(ModuleOp module, const std::string &progr
   SmallVector<char, 0> object;
   if (failed(compileKernels(module, program, isa, object)))
     return failure();
-  auto cannotWrite = [&](StringRef why) {
-    return emitError(UnknownLoc::get(module.getContext())) << path << ": cannot be written: " << why;
+  auto cannotWrite = [&](StringRef why) -> LogicalResult {
+    InFlightDiagnostic error = emitError(UnknownLoc::get(module.getContext())) << "-o " << path << ": cannot be written: " << why;
+    error.attachNote() << "make room, or choose another folder; nothing was left there";
+    return error;
   };
 
   // Both files lie beside the result: linking then needs no space elsewhere, and renaming is atomic.

@@ -2,6 +2,7 @@
 
 #include "forebay/Pipelines/Compile.h"
 #include "forebay/Pipelines/Pipelines.h"
+#include "forebay/Planning/Machine.h"
 #include "forebay/Support/CommandLine.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -10,6 +11,7 @@
 #include "llvm/Support/InitLLVM.h"
 
 #include <cmath>
+#include <csignal>
 
 using namespace forebay;
 using llvm::StringRef;
@@ -95,9 +97,9 @@ private:
   }
 
   bool readBucketBytes(StringRef text) {
-    std::optional<int64_t> bytes = parseSize(text);
-    if (bytes && *bytes >= 4096) {
-      options.bucketBytes = *bytes;
+    uint64_t bytes;
+    if (planning::parseSize(text.str(), bytes) && bytes >= 4096 && bytes <= (uint64_t(1) << 60)) {
+      options.bucketBytes = int64_t(bytes);
       return true;
     }
     diags.error("--bucket-bytes=" + text, "is not a size of at least 4KiB").note("for example 64MiB");
@@ -124,6 +126,12 @@ private:
     if (!options.json.empty() && !options.planOnly)
       diags.error("--json=" + options.json, "needs --plan-only").note("the report is about a plan");
     options.import.noWeights |= options.planOnly;
+    for (StringRef name : {"loss", "optimizer", "machine", "policy", "json", "o", "memory"})
+      if (line.given(name) && *texts.lookup(name) == "")
+        diags.error(name == "o" ? "-o" : "--" + name.str() + "=", "the value is empty").note("leave the option out for its default");
+    for (StringRef name : {"loss", "train", "freeze", "optimizer", "hyper", "group", "clip-norm", "accumulate"})
+      if (options.import.forward && line.given(name))
+        diags.error("--" + name, "means nothing with --forward, which trains nothing").note("leave one of the two out");
 
     static const std::pair<StringRef, EmitLevel> levels[] = {{"train", EmitLevel::Train}, {"async", EmitLevel::Async},
                                                              {"cmd", EmitLevel::Cmd},     {"llvm", EmitLevel::Llvm},
@@ -135,6 +143,8 @@ private:
       options.emit = found->second;
     if (options.emit == EmitLevel::Plan)
       diags.error("--emit=plan", "plans cannot be saved yet").note("--plan-only prints what was decided");
+    if (options.planOnly && line.given("o") && options.emit == EmitLevel::So)
+      diags.warning("-o " + options.output, "plans cannot be saved yet: nothing is written");
     if (options.emit == EmitLevel::So && !options.planOnly && options.output.empty())
       diags.error("command line", "no output given").note("add -o STEP.so");
 
@@ -163,11 +173,18 @@ private:
                    "Compiles an exported training graph (ONNX) to a program for forebay-run."};
   std::vector<std::string> models, plugins, addedPasses;
   std::string emit = "so", planFile, whatIf;
+  /// Options whose value cannot be empty.
+  const llvm::StringMap<const std::string *> texts = {{"loss", &options.import.loss}, {"optimizer", &options.optimizer.optimizer},
+                                                      {"machine", &options.machine},  {"policy", &options.policy},
+                                                      {"json", &options.json},        {"o", &options.output},
+                                                      {"memory", &options.memory}};
 };
 
 } // namespace
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  // A limit on file sizes is an error of the write that meets it, which leaves nothing behind, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   return Driver().run(argc, argv);
 }

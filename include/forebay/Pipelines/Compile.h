@@ -45,9 +45,6 @@ struct CompileOptions {
 /// dialects of registerAllDialects.
 bool compile(mlir::MLIRContext &context, const CompileOptions &options, Diagnostics &diags);
 
-/// "4096", "64KiB", "1.5GiB" in bytes; nullopt if it is no size or does not fit.
-std::optional<int64_t> parseSize(llvm::StringRef text);
-
 } // namespace forebay
 
 #endif // FOREBAY_PIPELINES_COMPILE_H

@@ -11,6 +11,7 @@
 #include "forebay/Support/Diagnostics.h"
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <functional>
 #include <optional>
@@ -40,6 +41,9 @@ public:
   /// after errors. Nothing: carry on.
   std::optional<int> parse(int argc, const char *const *argv, Diagnostics &diags);
 
+  /// Whether option `name` was on the command line.
+  bool given(llvm::StringRef name) const { return seen.count(name) != 0; }
+
   void printHelp(llvm::raw_ostream &os) const;
 
 private:
@@ -52,6 +56,7 @@ private:
 
   std::string tool, usage, overview;
   std::vector<Option> options;
+  llvm::StringSet<> seen;
   std::vector<std::string> *positionals = nullptr;
 };
 

@@ -2,7 +2,8 @@
 ///
 /// \file
 /// ECMAScript expressions, searched (not anchored), as `--train`, `--freeze` and `--group` take them. A wrapper of
-/// std::regex that reports errors by value, since the rest of the compiler is built without exceptions.
+/// boost::regex that reports errors by value, since the rest of the compiler is built without exceptions. Not std::regex: it has no
+/// bound on its time (`(a+)+$` never ends) and recurses for each character.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +14,6 @@
 
 #include <memory>
 #include <optional>
-#include <regex>
 #include <string>
 
 namespace forebay {
@@ -23,12 +23,14 @@ public:
   /// Null if `pattern` is not an ECMAScript regular expression; `error` then says why.
   static std::optional<Regex> compile(llvm::StringRef pattern, std::string &error);
 
-  /// True if some part of `text` matches.
-  bool search(llvm::StringRef text) const;
+  /// True if some part of `text` matches. An expression that would backtrack without end on `text` does not match; `error`, if given,
+  /// then says so.
+  bool search(llvm::StringRef text, std::string *error = nullptr) const;
 
 private:
-  explicit Regex(std::shared_ptr<const std::regex> regex) : regex(std::move(regex)) {}
-  std::shared_ptr<const std::regex> regex;
+  struct Impl;
+  explicit Regex(std::shared_ptr<const Impl> impl) : impl(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl;
 };
 
 } // namespace forebay

@@ -14,12 +14,12 @@
 // MACHINE: error: --machine=gh200: there is no such machine
 // MACHINE: note: known: cpu, superchip-emu, or a machine file
 // FOLDER: error: --machine={{.*}}: there is no such machine
-// NOMACHINE: error: machine file '{{.*}}plan-invalid.mlir' has no dlti.target_system_spec
+// NOMACHINE: error: --machine={{.*}}plan-invalid.mlir: has no dlti.target_system_spec
 // POLICY: error: --policy=fast: there is no such policy
 // POLICY: note: known: auto, resident, zero-offload
 // CPU: error: --policy=zero-offload: needs a machine with two memory spaces; machine 'cpu' has one: host
 // SPACE: error: --memory=hbm=1GiB: machine 'cpu' has no memory 'hbm' (it has: host)
-// SIZE: error: --memory=host=1GB: 'host=1GB' is not NAME=SIZE, with a size in bytes, KiB, MiB or GiB
+// SIZE: error: --memory=host=1GB: 'host=1GB' is not NAME=SIZE, with a size above 0 in bytes, KiB, MiB or GiB
 // BUCKET: error: bucket-bytes must be at least 4096, not 4095
 // EARLY: error: offload-lower-to-cmd needs a module at level 'async'; this one is at level 'dispatch': the pass runs too early
 // LATE: error: offload-plan needs a module at level 'dispatch'; this one is at level 'async': the pass runs too late

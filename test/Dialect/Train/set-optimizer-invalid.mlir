@@ -11,11 +11,11 @@
 
 // NAME: error: --optimizer=adamx: there is no such optimizer
 // NAME-NEXT: note: known: adamw, adam, sgd, lion, or a FILE.mlir
-// ABSENT: error: --optimizer={{.*}}absent.mlir: the file is missing or is not a valid optimizer
-// NONE: error: {{.*}}model.mlir: holds 0 train.optimizer operations
+// ABSENT: error: --optimizer={{.*}}absent.mlir: cannot be read: No such file or directory
+// NONE: error: --optimizer={{.*}}model.mlir: holds 0 train.optimizer operations
 // EXP: error: {{.*}}: 'math.exp' is not allowed in @update
 // EXP-NEXT: note: only + - * /
-// STATES: error: 'train.optimizer' op @update takes parameter, gradient, 1 states and 1 scalars, not 3 arguments
+// STATES: error: --optimizer={{.*}}states.mlir: 1:1: 'train.optimizer' op @update takes parameter, gradient, 1 states and 1 scalars, not 3 arguments
 
 // HYPER: error: --hyper=lrx=0.1: optimizer 'sgd' has no hyper-parameter 'lrx'
 // HYPER-NEXT: note: known keys: dampening, lr, momentum, nesterov, weight_decay

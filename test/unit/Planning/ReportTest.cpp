@@ -46,7 +46,7 @@ TEST(Sizes, OverrideMemory) {
   EXPECT_FALSE(overrideMemory(m, "disk=1", error));
   EXPECT_EQ(error, "machine 'm' has no memory 'disk' (it has: hbm, host)");
   EXPECT_FALSE(overrideMemory(m, "hbm", error));
-  EXPECT_EQ(error, "'hbm' is not NAME=SIZE, with a size in bytes, KiB, MiB or GiB");
+  EXPECT_EQ(error, "'hbm' is not NAME=SIZE, with a size above 0 in bytes, KiB, MiB or GiB");
 }
 
 /// Two spaces, one buffer that another takes over in place at command 1.

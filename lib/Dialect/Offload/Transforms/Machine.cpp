@@ -2,6 +2,8 @@
 
 #include "Machine.h"
 
+#include "forebay/Support/ParseFile.h"
+
 #include "mlir/Dialect/DLTI/DLTI.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Parser/Parser.h"
@@ -41,8 +43,15 @@ static StringRef text(TargetDeviceSpecInterface device, StringRef key) {
   return value ? value.getValue() : StringRef();
 }
 
-static FailureOr<Machine> fromSpec(StringRef name, TargetSystemSpecInterface spec, Location loc) {
-  auto fail = [&](const Twine &what) -> LogicalResult { return emitError(loc) << "machine '" << name << "': " << what; };
+/// An error about the machine that the user named.
+static InFlightDiagnostic complain(StringRef nameOrFile, Location loc) {
+  InFlightDiagnostic error = emitError(loc) << "--machine=" << nameOrFile << ": ";
+  error.attachNote() << "docs/machines.md says what a machine file holds; the presets in machines/ are examples";
+  return error;
+}
+
+static FailureOr<Machine> fromSpec(StringRef nameOrFile, StringRef name, TargetSystemSpecInterface spec, Location loc) {
+  auto fail = [&](const Twine &what) -> LogicalResult { return complain(nameOrFile, loc) << what; };
   Machine machine;
   machine.name = name.str();
   struct Device {
@@ -126,14 +135,15 @@ FailureOr<Machine> offload::loadMachine(StringRef nameOrFile, Location loc) {
     if (!llvm::sys::fs::exists(nameOrFile) || llvm::sys::fs::is_directory(nameOrFile))
       return (emitError(loc) << "--machine=" << nameOrFile << ": there is no such machine").attachNote()
              << "known: " << known << ", or a machine file";
-    module = parseSourceFile<ModuleOp>(nameOrFile, ParserConfig(context));
+    std::string problem;
+    module = parseFile(nameOrFile, context, problem);
     if (!module)
-      return emitError(loc) << "machine file '" << nameOrFile << "' does not parse";
+      return complain(nameOrFile, loc) << problem;
   }
   auto spec = (*module)->getAttrOfType<TargetSystemSpecInterface>(kSpecAttr);
   if (!spec)
-    return emitError(loc) << "machine file '" << nameOrFile << "' has no " << kSpecAttr;
-  return fromSpec(module->getName().value_or(nameOrFile), spec, loc);
+    return complain(nameOrFile, loc) << "has no " << kSpecAttr;
+  return fromSpec(nameOrFile, module->getName().value_or(nameOrFile), spec, loc);
 }
 
 void offload::setMachine(ModuleOp module, const Machine &machine) {
@@ -166,5 +176,5 @@ FailureOr<Machine> offload::getMachine(ModuleOp module) {
   auto name = module->getAttrOfType<StringAttr>(kMachineAttr);
   if (!spec || !name)
     return module.emitError("has no machine (offload.machine, dlti.target_system_spec): run offload-plan first");
-  return fromSpec(name, spec, module.getLoc());
+  return fromSpec(name, name, spec, module.getLoc());
 }

@@ -3,6 +3,7 @@
 #include "forebay/Dialect/Train/Transforms/Optimizers.h"
 
 #include "forebay/Support/Diagnostics.h"
+#include "forebay/Support/ParseFile.h"
 #include "forebay/Support/Regex.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -142,13 +143,13 @@ OptimizerOp loadOptimizer(ModuleOp module, StringRef name, Diagnostics &diags) {
       return takeOptimizer(module, *parsed, name, diags);
     }
   if (name.ends_with(".mlir")) {
-    OwningOpRef<ModuleOp> parsed = parseSourceFile<ModuleOp>(name, config);
+    std::string problem;
+    OwningOpRef<ModuleOp> parsed = parseFile(name, context, problem);
     if (!parsed) {
-      diags.error("--optimizer=" + name, "the file is missing or is not a valid optimizer")
-          .note("docs/optimizers.md says how to write one");
+      diags.error("--optimizer=" + name, problem).note("docs/optimizers.md says how to write one");
       return {};
     }
-    return takeOptimizer(module, *parsed, name, diags);
+    return takeOptimizer(module, *parsed, ("--optimizer=" + name).str(), diags);
   }
   diags.error("--optimizer=" + name, "there is no such optimizer")
       .note("known: " + llvm::join(builtinOptimizers(), ", ") + ", or a FILE.mlir");
@@ -230,8 +231,14 @@ static bool assignGroups(func::FuncOp entry, OptimizerOp optimizer, ArrayRef<std
     }
     llvm::MapVector<StringRef, Attribute> values;
     bool parsed = true;
-    for (StringRef setting : llvm::split(settings, ','))
+    for (StringRef setting : llvm::split(settings, ',')) {
+      StringRef key = setting.split('=').first;
+      if (values.count(key)) {
+        diags.error(where, "gives '" + key + "' twice").note("keep one of them");
+        parsed = false;
+      }
       parsed &= parser.parse(where, setting, /*isGroup=*/true, values);
+    }
     if (!parsed) {
       good = false;
       continue;
@@ -251,7 +258,7 @@ static bool assignGroups(func::FuncOp entry, OptimizerOp optimizer, ArrayRef<std
         continue;
       if (names.size() < 6)
         names.push_back(name.str());
-      if (!regex->search(name))
+      if (!regex->search(name, &problem))
         continue;
       matchesAny = true;
       if (taken[i] || !entry.getArgAttr(i, kTrainableAttr))
@@ -259,7 +266,10 @@ static bool assignGroups(func::FuncOp entry, OptimizerOp optimizer, ArrayRef<std
       taken[i] = true;
       entry.setArgAttr(i, kHyperAttr, hyper);
     }
-    if (!matchesAny) {
+    if (!problem.empty()) {
+      diags.error(where, problem).note("write each repetition once, for example (a)+ for (a+)+");
+      good = false;
+    } else if (!matchesAny) {
       diags.error(where, "'" + pattern + "' matches no parameter").note("parameters: " + llvm::join(names, ", ") + ", ...");
       good = false;
     }
