@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <set>
+#include <tuple>
 
 using namespace forebay;
 using namespace forebay::planning;
@@ -24,6 +26,20 @@ static std::vector<Value> withoutHandovers(const Program &program) {
       --v.last;
   }
   return values;
+}
+
+/// The largest sum of `change` up to some time, and the first time at which it is reached.
+static std::pair<uint64_t, uint32_t> largest(const std::map<uint32_t, int64_t> &change) {
+  int64_t live = 0, most = 0;
+  uint32_t at = 0;
+  for (auto [time, delta] : change) {
+    live += delta;
+    if (live > most) {
+      most = live;
+      at = time;
+    }
+  }
+  return {most, at};
 }
 
 PlanReport planning::makeReport(const Program &program) {
@@ -58,19 +74,16 @@ PlanReport planning::makeReport(const Program &program) {
     space.capacity = program.spaces[s].capacity;
     report.fits &= space.peak <= space.capacity;
     std::map<uint32_t, int64_t> change;
+    std::map<Role, std::map<uint32_t, int64_t>> changeOf;
     for (const Value &v : values)
-      if (v.space == s) {
-        change[v.first] += roundUp(v.bytes);
-        change[v.last + 1] -= roundUp(v.bytes);
-      }
-    int64_t live = 0;
-    for (auto [time, delta] : change) {
-      live += delta;
-      if (static_cast<uint64_t>(live) > space.live) {
-        space.live = live;
-        space.peakCommand = time;
-      }
-    }
+      if (v.space == s)
+        for (auto *list : {&change, &changeOf[v.role]}) {
+          (*list)[v.first] += roundUp(v.bytes);
+          (*list)[v.last + 1] -= roundUp(v.bytes);
+        }
+    std::tie(space.live, space.peakCommand) = largest(change);
+    for (auto &[role, list] : changeOf)
+      space.rolesPeak[role] = largest(list).first;
     for (const Value &v : values)
       if (v.space == s && v.first <= space.peakCommand && space.peakCommand <= v.last)
         space.roles[v.role] += roundUp(v.bytes);
@@ -105,16 +118,21 @@ std::string planning::toText(const PlanReport &report) {
   row("memory", [](const SpaceReport &s) { return s.name; });
   row("capacity", [](const SpaceReport &s) { return readableSize(s.capacity); });
   row("arena (planned peak)", [](const SpaceReport &s) { return readableSize(s.peak); });
-  std::map<Role, bool> roles;
-  for (const SpaceReport &space : report.spaces)
-    for (auto &[role, bytes] : space.roles)
-      roles[role] = true;
-  for (auto &[role, unused] : roles)
-    row(std::string("  ") + name(role), [role = role](const SpaceReport &s) {
-      auto it = s.roles.find(role);
-      return it == s.roles.end() ? std::string("-") : readableSize(it->second);
-    });
+  auto roleRows = [&](std::map<Role, uint64_t> SpaceReport::*table) {
+    std::set<Role> roles;
+    for (const SpaceReport &space : report.spaces)
+      for (auto &[role, bytes] : space.*table)
+        roles.insert(role);
+    for (Role role : roles)
+      row(std::string("  ") + name(role), [&](const SpaceReport &s) {
+        auto it = (s.*table).find(role);
+        return it == (s.*table).end() ? std::string("-") : readableSize(it->second);
+      });
+  };
+  roleRows(&SpaceReport::roles);
   row("  unused at the peak", [](const SpaceReport &s) { return readableSize(s.peak - s.live); });
+  out += "largest over the step\n";
+  roleRows(&SpaceReport::rolesPeak);
   row("arena / live bytes", [](const SpaceReport &s) {
     char text[16];
     std::snprintf(text, sizeof text, "%.4f", s.fragmentation());
@@ -163,15 +181,17 @@ std::string planning::toJson(const PlanReport &report) {
   out += ",\n  \"peak\": " + perSpace([](const SpaceReport &s) { return std::to_string(s.peak); });
   out += ",\n  \"capacity\": " + perSpace([](const SpaceReport &s) { return std::to_string(s.capacity); });
   out += ",\n  \"live\": " + perSpace([](const SpaceReport &s) { return std::to_string(s.live); });
-  out += ",\n  \"roles\": " + perSpace([](const SpaceReport &s) {
-           std::string roles = "{";
-           for (auto &[role, bytes] : s.roles) {
-             std::string key = name(role);
-             std::replace(key.begin(), key.end(), ' ', '_');
-             roles += (roles.size() > 1 ? ", " : "") + jsonText(key) + ": " + std::to_string(bytes);
-           }
-           return roles + "}";
-         });
+  auto roleTable = [](const std::map<Role, uint64_t> &table) {
+    std::string roles = "{";
+    for (auto &[role, bytes] : table) {
+      std::string key = name(role);
+      std::replace(key.begin(), key.end(), ' ', '_');
+      roles += (roles.size() > 1 ? ", " : "") + jsonText(key) + ": " + std::to_string(bytes);
+    }
+    return roles + "}";
+  };
+  out += ",\n  \"roles\": " + perSpace([&](const SpaceReport &s) { return roleTable(s.roles); });
+  out += ",\n  \"roles_peak\": " + perSpace([&](const SpaceReport &s) { return roleTable(s.rolesPeak); });
   out += ",\n  \"parameters\": " + std::to_string(report.parameters);
   out += ",\n  \"trained_parameters\": " + std::to_string(report.trainedParameters);
   out += ",\n  \"flops_per_token\": " + std::string(flops);

@@ -21,6 +21,7 @@ struct SpaceReport {
   uint64_t live = 0;      ///< largest sum of live bytes, each buffer rounded to 64
   uint32_t peakCommand = 0;
   std::map<Role, uint64_t> roles; ///< live bytes at the peak
+  std::map<Role, uint64_t> rolesPeak; ///< largest live bytes of each role over the step; their sum may be more than the peak
   double fragmentation() const { return live ? static_cast<double>(peak) / live : 1.0; }
 };
 

@@ -72,6 +72,8 @@ Program makeProgram() {
               {"a", Role::Activation, 0, 64, 100, 0, 1, false},
               {"b", Role::Gradient, 0, 64, 100, 1, 2, false}, // in place over a
               {"c", Role::Activation, 0, 192, 128, 1, 1, false},
+              {"d", Role::Activation, 0, 64, 128, 3, 3, false},
+              {"e", Role::Activation, 0, 192, 64, 3, 3, false},
               {"h", Role::Gradient, 1, 0, 64, 0, 3, false}};
   p.flopsPerToken = 1.5e9;
   return p;
@@ -89,6 +91,10 @@ TEST(Report, Numbers) {
   EXPECT_EQ(r.spaces[0].roles[Role::Parameter], 64u);
   EXPECT_EQ(r.spaces[0].roles[Role::Gradient], 128u);
   EXPECT_EQ(r.spaces[0].roles[Role::Activation], 128u);
+  // Each role by itself: b is largest after the peak, a before it.
+  EXPECT_EQ(r.spaces[0].rolesPeak[Role::Parameter], 64u);
+  EXPECT_EQ(r.spaces[0].rolesPeak[Role::Gradient], 128u);
+  EXPECT_EQ(r.spaces[0].rolesPeak[Role::Activation], 192u); // d and e at command 3, where less lives in all
   EXPECT_DOUBLE_EQ(r.spaces[0].fragmentation(), 1.0);
   EXPECT_EQ(r.copied[1], 100u);
   EXPECT_EQ(smallestBudget(r), "hbm=1KiB,host=1KiB");
@@ -99,6 +105,9 @@ TEST(Report, Text) {
   EXPECT_NE(text.find("policy zero-offload on machine superchip-emu: does not fit\n"), std::string::npos) << text;
   EXPECT_NE(text.find("memory                           hbm          host\n"), std::string::npos) << text;
   EXPECT_NE(text.find("  gradient                     128 B          64 B\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  activation                   128 B             -\n  unused at the peak "), std::string::npos) << text;
+  EXPECT_NE(text.find("largest over the step\n  parameter "), std::string::npos) << text;
+  EXPECT_NE(text.find("  activation                   192 B             -\narena / live bytes "), std::string::npos) << text;
   EXPECT_NE(text.find("parameters 15 (trained: 10), forward flops per token 1.5e+09\n"), std::string::npos) << text;
 }
 
@@ -107,7 +116,8 @@ TEST(Report, Json) {
   for (const char *part :
        {"\"policy\": \"zero-offload\"", "\"fits\": false", "\"step_s\": null", "\"bound_s\": null", "\"binding\": null", "\"tflops\": null",
         "\"mfu\": null", "\"tokens_per_s\": null", "\"peak\": {\"hbm\": 320, \"host\": 64}", "\"capacity\": {\"hbm\": 1048576, \"host\": 32}",
-        "\"roles\": {\"hbm\": {\"parameter\": 64, \"gradient\": 128, \"activation\": 128}, \"host\": {\"gradient\": 64}}", "\"parameters\": 15",
+        "\"roles\": {\"hbm\": {\"parameter\": 64, \"gradient\": 128, \"activation\": 128}, \"host\": {\"gradient\": 64}}",
+        "\"roles_peak\": {\"hbm\": {\"parameter\": 64, \"gradient\": 128, \"activation\": 192}, \"host\": {\"gradient\": 64}}", "\"parameters\": 15",
         "\"flops_per_token\": 1500000000"})
     EXPECT_NE(json.find(part), std::string::npos) << part << " in\n" << json;
 }
