@@ -14,8 +14,8 @@ namespace {
 
 class LayoutMaker {
 public:
-  LayoutMaker(const Schedule &schedule, const Machine &machine, bool holdCopies)
-      : schedule(schedule), machine(machine), group(schedule.buffers.size()) {
+  LayoutMaker(const Schedule &schedule, const Machine &machine, bool holdCopies, bool addresses = true)
+      : schedule(schedule), machine(machine), addresses(addresses), group(schedule.buffers.size()) {
     layout.holdsCopies = holdCopies;
     layout.buffers.resize(schedule.buffers.size());
     layout.spaces.resize(machine.spaces.size());
@@ -114,7 +114,7 @@ private:
         if (together[p] == together[b] && schedule.buffers[p].bytes >= kStreamed)
           items[item].avoid.push_back(at(p).offset);
     }
-    PackResult result = pack(items, base);
+    PackResult result = addresses ? pack(items, base) : boundPacking(items, base);
     for (uint32_t b : others)
       at(b).offset = items[itemOf[group[b]]].offset;
 
@@ -149,6 +149,7 @@ private:
 
   const Schedule &schedule;
   const Machine &machine;
+  bool addresses; ///< else lives only
   Layout layout;
   std::vector<uint32_t> group; ///< first of the buffers that share its bytes
 };
@@ -166,16 +167,42 @@ Layout planning::layOut(const Schedule &schedule, const Machine &machine, bool h
   return LayoutMaker(schedule, machine, holdCopies).run();
 }
 
-Layout planning::layOut(const Schedule &schedule, const Machine &machine) {
-  Layout held = layOut(schedule, machine, true);
-  if (held.fits(machine))
-    return held;
+/// Packing is a heuristic: without held copies an arena may even be larger.
+static Layout smallest(Layout held, const Schedule &schedule, const Machine &machine) {
   Layout tight = layOut(schedule, machine, false);
-  // Packing is a heuristic: the tight one may even be larger.
   for (size_t i = 0; i < tight.spaces.size(); ++i)
-    if (tight.spaces[i].arenaBytes > held.spaces[i].arenaBytes && !tight.fits(machine))
+    if (tight.spaces[i].arenaBytes > held.spaces[i].arenaBytes)
       return held;
   return tight;
+}
+
+Layout planning::layOutSmallest(const Schedule &schedule, const Machine &machine) {
+  return smallest(layOut(schedule, machine, true), schedule, machine);
+}
+
+Layout planning::layOut(const Schedule &schedule, const Machine &machine) {
+  Layout held = layOut(schedule, machine, true);
+  return held.fits(machine) ? held : smallest(std::move(held), schedule, machine);
+}
+
+Layout planning::estimate(const Schedule &schedule, const Machine &machine) { return LayoutMaker(schedule, machine, false, false).run(); }
+
+std::vector<uint64_t> planning::liveBytes(const Schedule &schedule, const Layout &layout, uint32_t space) {
+  std::vector<int64_t> change(schedule.ops.size() + 1);
+  for (size_t b = 0; b < schedule.buffers.size(); ++b) {
+    const BufferLayout &at = layout.buffers[b];
+    if (schedule.buffers[b].space != space || schedule.ops.empty())
+      continue;
+    // Bytes that were taken over in place count from the operation after, as long as they were there before.
+    uint32_t first = at.over >= 0 ? at.first + 1 : at.first;
+    change[first] += roundUp(schedule.buffers[b].bytes);
+    change[std::max(first, at.last + 1)] -= roundUp(schedule.buffers[b].bytes);
+  }
+  std::vector<uint64_t> live;
+  int64_t sum = 0;
+  for (size_t i = 0; i < schedule.ops.size(); ++i)
+    live.push_back(sum += change[i]);
+  return live;
 }
 
 std::vector<Command> planning::makeCommands(const Schedule &schedule, const Layout &layout) {

@@ -35,7 +35,7 @@ public:
   }
 
   PackResult run() {
-    PackResult result = lowerBound();
+    PackResult result = boundPacking(items, base);
     for (PackItem &item : items)
       item.offset = base;
     if (used.empty()) {
@@ -58,25 +58,6 @@ public:
 
 private:
   static std::tuple<uint64_t, uint64_t, int64_t> key(uint64_t a, uint64_t b, uint32_t i) { return {a, b, -static_cast<int64_t>(i)}; }
-
-  PackResult lowerBound() const {
-    std::map<uint32_t, int64_t> change;
-    for (uint32_t i : used) {
-      change[items[i].first] += size[i];
-      change[items[i].last + 1] -= size[i];
-    }
-    PackResult result;
-    result.liveBytes = base;
-    int64_t live = base;
-    for (auto [time, delta] : change) {
-      live += delta;
-      if (static_cast<uint64_t>(live) > result.liveBytes) {
-        result.liveBytes = live;
-        result.peak = time;
-      }
-    }
-    return result;
-  }
 
   template <typename Less> void tryOrder(Less less, uint64_t live) {
     if (bestEnd != ~0ull && base + bestEnd == live)
@@ -162,6 +143,26 @@ private:
 };
 
 } // namespace
+
+PackResult forebay::planning::boundPacking(const std::vector<PackItem> &items, uint64_t base) {
+  std::map<uint32_t, int64_t> change;
+  for (const PackItem &item : items) {
+    change[item.first] += roundUp(item.bytes);
+    change[item.last + 1] -= roundUp(item.bytes);
+  }
+  PackResult result;
+  result.liveBytes = base;
+  int64_t live = base;
+  for (auto [time, delta] : change) {
+    live += delta;
+    if (static_cast<uint64_t>(live) > result.liveBytes) {
+      result.liveBytes = live;
+      result.peak = time;
+    }
+  }
+  result.arenaBytes = result.liveBytes;
+  return result;
+}
 
 PackResult forebay::planning::pack(std::vector<PackItem> &items, uint64_t base) {
   assert(base % kAlignment == 0);

@@ -1,13 +1,13 @@
 //===- Policy.cpp - Buckets and placement policies ------------------------===//
 
-#include "forebay/Planning/Policy.h"
+#include "Policies.h"
 
 #include <algorithm>
 
 using namespace forebay;
 using namespace forebay::planning;
 
-std::vector<Bucket> planning::formBuckets(const Problem &problem, const std::vector<TrainedParameter> &trained) {
+std::vector<Bucket> planning::formBuckets(const Problem &problem, const std::vector<TrainedParameter> &trained, uint64_t limit) {
   std::vector<uint32_t> order(trained.size());
   for (uint32_t i = 0; i < order.size(); ++i)
     order[i] = i;
@@ -16,7 +16,7 @@ std::vector<Bucket> planning::formBuckets(const Problem &problem, const std::vec
   });
 
   // The norm's blocks have 1024 elements: no piece may cut one.
-  uint64_t limit = std::max<uint64_t>(problem.bucketBytes / 4096 * 4096, 4096);
+  uint64_t piece = std::max<uint64_t>(problem.bucketBytes / 4096 * 4096, 4096);
   std::vector<Bucket> buckets;
   bool open = false;
   auto add = [&](uint32_t parameter, uint64_t first, uint64_t count) {
@@ -29,10 +29,10 @@ std::vector<Bucket> planning::formBuckets(const Problem &problem, const std::vec
   };
   for (uint32_t parameter : order) {
     uint64_t elements = trained[parameter].elements, bytes = elements * 4;
-    if (bytes > limit) {
-      for (uint64_t first = 0; first < elements; first += limit / 4) {
+    if (bytes > piece) {
+      for (uint64_t first = 0; first < elements; first += piece / 4) {
         buckets.emplace_back();
-        add(parameter, first, std::min(limit / 4, elements - first));
+        add(parameter, first, std::min(piece / 4, elements - first));
       }
       open = false;
       continue;
@@ -45,14 +45,48 @@ std::vector<Bucket> planning::formBuckets(const Problem &problem, const std::vec
   return buckets;
 }
 
-namespace {
-
-/// Space of everything that is no trained parameter's: beside the compute queue.
-std::vector<ArgumentPlacement> inComputeSpace(const Problem &problem, const Machine &machine) {
-  return std::vector<ArgumentPlacement>(problem.arguments.size(), ArgumentPlacement{machine.computeSpace, false});
+std::vector<ArgumentPlacement> planning::inComputeSpace(const Problem &problem, const Machine &machine) {
+  return std::vector<ArgumentPlacement>(problem.arguments.size(), ArgumentPlacement{machine.computeSpace});
 }
 
-std::string bucketName(size_t i) { return "bucket " + std::to_string(i); }
+void planning::stateOnHost(Placement &placement, const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine,
+                           WeightSource source) {
+  for (const TrainedParameter &p : trained) {
+    // Without a reader in forward and backward there is nothing that a copy would serve.
+    placement.arguments[p.argument] = {machine.hostSpace, p.firstUse < problem.ops.size() ? source : WeightSource::Home};
+    for (uint32_t state : p.states)
+      placement.arguments[state].home = machine.hostSpace;
+    if (p.accumulator >= 0)
+      placement.arguments[p.accumulator].home = machine.hostSpace;
+  }
+}
+
+void planning::offloadBuckets(Placement &placement, const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine,
+                              uint64_t limit) {
+  placement.buckets = formBuckets(problem, trained, limit);
+  placement.bucketPlacements.assign(placement.buckets.size(), {machine.hostSpace, machine.hostQueue});
+  for (size_t i = 0; i < placement.buckets.size(); ++i) {
+    const Bucket &bucket = placement.buckets[i];
+    int64_t states = 0, up = 0, bytes = bucket.bytes;
+    for (const Piece &piece : bucket.pieces) {
+      const TrainedParameter &p = trained[piece.parameter];
+      states += piece.count * 4 * p.states.size();
+      if (placement.arguments[p.argument].source == WeightSource::Copy)
+        up += piece.count * 4;
+    }
+    placement.decisions.push_back({"bucket " + std::to_string(i), "Offloaded", true,
+                                   "masters, moments and gradients on " + machine.spaces[machine.hostSpace].name + ", update on " +
+                                       machine.queues[machine.hostQueue].name + " after the verdict",
+                                   {{"parameters", static_cast<int64_t>(bucket.pieces.size())},
+                                    {"gradient_bytes_down", bytes},
+                                    {"weight_bytes_up", up},
+                                    {"host_bytes", 2 * bytes + states},
+                                    {"complete_at", bucket.completeAt},
+                                    {"first_use", bucket.firstUse}}});
+  }
+}
+
+namespace {
 
 /// Everything where the forward and backward run; update there, too.
 class ResidentPolicy : public PlacementPolicy {
@@ -96,32 +130,8 @@ public:
   Placement place(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine) const override {
     Placement placement;
     placement.arguments = inComputeSpace(problem, machine);
-    for (const TrainedParameter &p : trained) {
-      // Without a reader in forward and backward there is nothing that a copy would serve.
-      placement.arguments[p.argument] = {machine.hostSpace, p.firstUse < problem.ops.size()};
-      for (uint32_t state : p.states)
-        placement.arguments[state].home = machine.hostSpace;
-      if (p.accumulator >= 0)
-        placement.arguments[p.accumulator].home = machine.hostSpace;
-    }
-    placement.buckets = formBuckets(problem, trained);
-    placement.bucketPlacements.assign(placement.buckets.size(), {machine.hostSpace, machine.hostQueue});
-    for (size_t i = 0; i < placement.buckets.size(); ++i) {
-      const Bucket &bucket = placement.buckets[i];
-      int64_t states = 0;
-      for (const Piece &piece : bucket.pieces)
-        states += piece.count * 4 * trained[piece.parameter].states.size();
-      int64_t bytes = bucket.bytes;
-      placement.decisions.push_back({bucketName(i), "Offloaded", true,
-                                     "masters, moments and gradients on " + machine.spaces[machine.hostSpace].name + ", update on " +
-                                         machine.queues[machine.hostQueue].name + " after the verdict",
-                                     {{"parameters", static_cast<int64_t>(bucket.pieces.size())},
-                                      {"gradient_bytes_down", bytes},
-                                      {"weight_bytes_up", bytes},
-                                      {"host_bytes", 2 * bytes + states},
-                                      {"complete_at", bucket.completeAt},
-                                      {"first_use", bucket.firstUse}}});
-    }
+    stateOnHost(placement, problem, trained, machine, WeightSource::Copy);
+    offloadBuckets(placement, problem, trained, machine, problem.bucketBytes);
     return placement;
   }
 };

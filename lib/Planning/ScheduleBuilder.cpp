@@ -1,7 +1,8 @@
 //===- ScheduleBuilder.cpp - Decisions become operations on buffers -------===//
 //
-// Walks the step once. Forward and backward stay in their order; what belongs to a bucket (copy of its gradients, accumulation, partial norms) follows
-// the operation that completes it; verdict and updates come last, buckets whose weights the next forward needs first in front.
+// Walks the step once. Forward and backward stay in their order, with the placement's fetches and offloads between them; what belongs to a bucket (copy of
+// its gradients, accumulation, partial norms) follows the operation that completes it; verdict and updates come last, buckets whose weights the next
+// forward needs first in front.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,9 +44,17 @@ public:
     schedule.outputs.resize(problem.outputs.size());
     for (const ProblemArgument &argument : problem.arguments)
       report(argument.value);
+    indexMoves();
+    size_t fetched = 0;
     for (uint32_t i = 0; i < problem.ops.size(); ++i) {
+      for (; fetched < placement.fetches.size() && placement.fetches[fetched].before <= i; ++fetched)
+        fetch(placement.fetches[fetched]);
       if (problem.ops[i].kind == OpKind::Compute)
         compute(i);
+      for (uint32_t value : offloadsAfter[i])
+        offload(value);
+      for (uint32_t value : dropsAfter[i])
+        where[value][machine.computeSpace] = -1;
       for (; ready < buckets.size() && placement.buckets[buckets[ready]].completeAt <= i; ++ready)
         gradientsComplete(buckets[ready]);
     }
@@ -56,6 +65,7 @@ public:
     for (const ProblemArgument &argument : problem.arguments)
       if (argument.donated >= 0 && where[argument.donated] != where[argument.value])
         fail("the new value of '" + problem.values[argument.value].label + "' is not computed in place over it");
+    renumber();
     return std::move(schedule);
   }
 
@@ -96,7 +106,7 @@ private:
       uint32_t home = define(value, place.home, problem.values[value].role);
       schedule.buffers[home].persistent = true;
       schedule.buffers[home].argument = i;
-      if (place.weightCopy && place.home != machine.computeSpace) {
+      if (place.source == WeightSource::Copy && place.home != machine.computeSpace) {
         uint32_t copy = define(value, machine.computeSpace, Role::WeightCopy);
         schedule.buffers[copy].persistent = true;
         schedule.buffers[copy].copyOf = home;
@@ -189,6 +199,49 @@ private:
     op.inplace = std::move(inplace);
     for (uint32_t result : from.results)
       report(result);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // What comes and goes
+  //===--------------------------------------------------------------------===//
+
+  void indexMoves() {
+    offloadsAfter.resize(problem.ops.size());
+    dropsAfter.resize(problem.ops.size());
+    for (const Offload &offload : placement.offloads)
+      offloadsAfter[offload.after].push_back(offload.value);
+    for (const Fetch &fetch : placement.fetches)
+      for (const Fetch::Part &part : fetch.parts)
+        dropsAfter[part.last].push_back(part.value);
+  }
+
+  /// A buffer of its own for each stay, so that its bytes are free in between.
+  void fetch(const Fetch &fetch) {
+    std::vector<BufferRange> pairs;
+    for (const Fetch::Part &part : fetch.parts) {
+      int32_t from = where[part.value][machine.hostSpace], &to = where[part.value][machine.computeSpace];
+      if (from < 0 || to >= 0)
+        return fail("'" + problem.values[part.value].label + "' is fetched while it is " + (from < 0 ? "not on the host" : "there"));
+      define(part.value, machine.computeSpace, isArgument.count(part.value) ? Role::WeightCopy : schedule.buffers[from].role);
+      pairs.push_back(whole(from, Access::Read));
+      pairs.push_back(whole(to, Access::Write));
+    }
+    if (fetch.parts.empty())
+      return;
+    std::string label = "fetch " + problem.values[fetch.parts[0].value].label;
+    if (fetch.parts.size() > 1)
+      label += " and " + std::to_string(fetch.parts.size() - 1) + " more";
+    addCopy(machine.toCompute, std::move(label), Predicate::Always, problem.ops[fetch.parts[0].first].phase, std::move(pairs));
+  }
+
+  void offload(uint32_t value) {
+    int32_t from = where[value][machine.computeSpace];
+    if (from < 0 || where[value][machine.hostSpace] >= 0)
+      return fail("'" + problem.values[value].label + "' is offloaded while it is not in the compute space only");
+    uint32_t to = define(value, machine.hostSpace, schedule.buffers[from].role);
+    addCopy(machine.toHost, "offload " + problem.values[value].label, Predicate::Always, Phase::Forward,
+            {whole(from, Access::Read), whole(to, Access::Write)});
+    where[value][machine.computeSpace] = -1;
   }
 
   void compute(uint32_t i) { dispatch(i, machine.computeQueue, machine.computeSpace, Predicate::Always); }
@@ -391,7 +444,7 @@ private:
       const TrainedParameter &p = of(piece);
       updatePiece(piece, place);
       const ArgumentPlacement &home = placement.arguments[p.argument];
-      if (!home.weightCopy || home.home == machine.computeSpace)
+      if (home.source != WeightSource::Copy || home.home == machine.computeSpace)
         continue;
       uint32_t value = problem.arguments[p.argument].value;
       fresh.push_back(part(where[value][home.home], piece, Access::Read));
@@ -436,6 +489,54 @@ private:
     split(op, piece, 1);
   }
 
+  /// Numbers buffers as a reader of level async meets them, so that both lay them out alike: arguments, copies of arguments, then in the order of use.
+  void renumber() {
+    constexpr uint32_t kNone = ~0u;
+    std::vector<uint32_t> order, number(schedule.buffers.size(), kNone);
+    for (bool arguments : {true, false})
+      for (uint32_t b = 0; b < schedule.buffers.size(); ++b)
+        if (schedule.buffers[b].persistent && (schedule.buffers[b].argument >= 0) == arguments)
+          order.push_back(b);
+    auto key = [&](uint32_t b) { return std::make_pair(static_cast<uint32_t>(schedule.buffers[b].argument), b); };
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+    for (size_t i = 0; i < order.size(); ++i)
+      number[order[i]] = i;
+    auto meet = [&](uint32_t buffer) {
+      if (number[buffer] != kNone)
+        return;
+      number[buffer] = order.size();
+      order.push_back(buffer);
+    };
+    for (const ScheduledOp &op : schedule.ops)
+      for (bool reads : {true, false})
+        for (const BufferRange &range : op.operands)
+          if ((range.access == Access::Read) == reads)
+            meet(range.buffer);
+    for (uint32_t b = 0; b < schedule.buffers.size(); ++b)
+      meet(b);
+
+    std::vector<Buffer> buffers;
+    for (uint32_t b : order)
+      buffers.push_back(std::move(schedule.buffers[b]));
+    schedule.buffers = std::move(buffers);
+    auto change = [&](auto &index) {
+      if (static_cast<int64_t>(index) >= 0)
+        index = number[index];
+    };
+    for (Buffer &buffer : schedule.buffers)
+      change(buffer.copyOf);
+    for (ScheduledOp &op : schedule.ops) {
+      for (BufferRange &range : op.operands)
+        change(range.buffer);
+      change(op.parameter);
+      if (op.kind == CommandKind::Feed)
+        change(op.index);
+    }
+    for (ScheduledOutput &output : schedule.outputs)
+      change(output.buffer);
+    change(schedule.verdict);
+  }
+
   void fail(std::string why) {
     if (error.empty())
       error = std::move(why);
@@ -450,6 +551,7 @@ private:
   Predicate lastMicro;
   std::vector<std::vector<int32_t>> where; ///< by value and space: buffer, or -1
   std::vector<bool> emitted;
+  std::vector<std::vector<uint32_t>> offloadsAfter, dropsAfter; ///< by operation: values
   std::vector<uint32_t> buckets; ///< in the order of the current part of the step
   std::map<uint32_t, std::vector<uint32_t>> outputsOf;
   std::set<uint32_t> isGradient, isArgument; ///< values

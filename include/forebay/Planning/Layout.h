@@ -39,8 +39,17 @@ struct Layout {
 /// for the copy when it takes the bytes again.
 Layout layOut(const Schedule &schedule, const Machine &machine, bool holdCopies);
 
-/// Holding copies where that fits, else not.
+/// Of holding copies and not, what needs less (holding, where not holding is larger in some space): does not depend on capacities.
+Layout layOutSmallest(const Schedule &schedule, const Machine &machine);
+
+/// Holding copies where that fits, else the smallest. So it fits if and only if the smallest does.
 Layout layOut(const Schedule &schedule, const Machine &machine);
+
+/// Lives and live bytes without addresses, copies not held: `arenaBytes` is the lower bound. Much cheaper than layOut.
+Layout estimate(const Schedule &schedule, const Machine &machine);
+
+/// Bytes that live in `space` at each operation, each buffer rounded to 64.
+std::vector<uint64_t> liveBytes(const Schedule &schedule, const Layout &layout, uint32_t space);
 
 /// Commands of `schedule` at the places of `layout`, one for each operation, without waits and signals. `kernel` is that of the
 /// scheduled operation, `tensor` and the index of feeds are buffers.

@@ -36,6 +36,9 @@ struct PackResult {
   uint32_t peak = 0;       ///< first time at which it is reached
 };
 
+/// The result of `pack` but for the arena, which is the lower bound; sets no offsets.
+PackResult boundPacking(const std::vector<PackItem> &items, uint64_t base = 0);
+
 /// Sets the offsets. Deterministic. `base` bytes at the bottom are taken at all times and count in both results.
 PackResult pack(std::vector<PackItem> &items, uint64_t base = 0);
 

@@ -31,19 +31,46 @@ struct Bucket {
   uint32_t firstUse = 0;   ///< first operation that reads one of its parameters
 };
 
-/// Buckets of at most `problem.bucketBytes`; a larger parameter is split at multiples of 1024 elements and shares no bucket.
-std::vector<Bucket> formBuckets(const Problem &problem, const std::vector<TrainedParameter> &trained);
+/// Buckets of at most `limit` bytes. A parameter larger than that has a bucket of its own; one larger than `problem.bucketBytes` is split at multiples of
+/// 1024 elements into several.
+std::vector<Bucket> formBuckets(const Problem &problem, const std::vector<TrainedParameter> &trained, uint64_t limit);
+inline std::vector<Bucket> formBuckets(const Problem &problem, const std::vector<TrainedParameter> &trained) {
+  return formBuckets(problem, trained, problem.bucketBytes);
+}
+
+/// What forward and backward read of an argument.
+enum class WeightSource : uint8_t {
+  Home, ///< the argument itself
+  Copy, ///< a copy in the compute space that lives for ever and is renewed after every update
+  Flow, ///< copies that come before use and go after it: Placement::fetches
+};
 
 /// Where an argument lives for the whole run.
 struct ArgumentPlacement {
-  uint32_t home = 0;        ///< space
-  bool weightCopy = false;  ///< parameters: a copy in the compute space feeds forward and backward
+  uint32_t home = 0; ///< space
+  WeightSource source = WeightSource::Home;
 };
 
 /// What happens to a bucket once its gradients are there.
 struct BucketPlacement {
   uint32_t gradientSpace = 0; ///< where gradients are summed, their norm is taken and the update reads them
   uint32_t updateQueue = 0;   ///< after the verdict
+};
+
+/// One copy from the host into the compute space, ahead of use.
+struct Fetch {
+  /// `value` is there for the operations [first, last] of the problem, the first and the last of which read it; then its bytes are free.
+  struct Part {
+    uint32_t value, first, last;
+  };
+  std::vector<Part> parts;
+  uint64_t bytes = 0;
+  uint32_t before = 0; ///< operation in front of which it is issued; at most the `first` of any part
+};
+
+/// A computed value that leaves the compute space after operation `after`; a fetch brings it back.
+struct Offload {
+  uint32_t value, after;
 };
 
 /// One answer to "why is this there?", with its numbers; becomes a remark.
@@ -59,6 +86,8 @@ struct Placement {
   std::vector<ArgumentPlacement> arguments; ///< one for each argument of the problem
   std::vector<Bucket> buckets;
   std::vector<BucketPlacement> bucketPlacements; ///< one for each bucket
+  std::vector<Fetch> fetches;   ///< in the order in which they are issued; those of one value do not overlap
+  std::vector<Offload> offloads;
   std::vector<Decision> decisions;
 };
 
