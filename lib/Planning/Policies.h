@@ -18,6 +18,8 @@ void stateOnHost(Placement &placement, const Problem &problem, const std::vector
 void offloadBuckets(Placement &placement, const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine,
                     uint64_t limit);
 
+std::unique_ptr<PlacementPolicy> makeWeightFlow();
+
 } // namespace forebay::planning
 
 #endif

@@ -143,7 +143,9 @@ std::unique_ptr<PlacementPolicy> planning::findPolicy(const std::string &name) {
     return std::make_unique<ResidentPolicy>();
   if (name == "zero-offload")
     return std::make_unique<ZeroOffloadPolicy>();
+  if (name == "weight-flow")
+    return makeWeightFlow();
   return nullptr;
 }
 
-std::vector<std::string> planning::policyNames() { return {"resident", "zero-offload"}; }
+std::vector<std::string> planning::policyNames() { return {"resident", "zero-offload", "weight-flow"}; }

@@ -150,7 +150,7 @@ TEST_F(ToProgram, Fields) {
 /// Exhaustive on small programs: each wait is needed.
 TEST_F(ToProgram, EveryWaitIsNeeded) {
   for (const char *file : {"mlp.mlir", "accumulate.mlir"})
-    for (const char *policy : {"resident", "zero-offload"})
+    for (const char *policy : {"resident", "zero-offload", "weight-flow"})
       for (uint64_t bucket : {4096ull, 64ull << 20}) {
         Program p = lower(file, "superchip-emu", policy, bucket);
         std::string error;

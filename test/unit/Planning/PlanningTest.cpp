@@ -2,6 +2,7 @@
 
 #include "RaceReference.h"
 #include "RandomProblem.h"
+#include "SymbolicRun.h"
 #include "forebay/Planning/Packer.h"
 #include "forebay/Planning/RaceVerifier.h"
 
@@ -38,14 +39,16 @@ struct Planned {
   Program program;
 };
 
-Planned plan(Problem problem, const Machine &machine, const std::string &policy, bool hold = true) {
+Planned plan(Problem problem, const Machine &machine, const std::string &policy, bool hold = true, uint64_t budget = ~0ull) {
   Planned p;
   p.problem = std::move(problem);
   p.machine = machine;
   std::string error;
   p.trained = trainedParameters(p.problem, error);
   EXPECT_EQ(error, "");
-  p.placement = findPolicy(policy)->place(p.problem, p.trained, machine);
+  Machine told = machine;
+  told.spaces[0].capacity = std::min(told.spaces[0].capacity, budget);
+  p.placement = findPolicy(policy)->place(p.problem, p.trained, told);
   p.schedule = buildSchedule(p.problem, p.trained, machine, p.placement, error);
   EXPECT_EQ(error, "");
   p.layout = layOut(p.schedule, machine, hold);
@@ -102,9 +105,23 @@ void expectCovered(const Planned &p) {
 struct Variant {
   const char *policy;
   Machine machine;
+  double room = 1; ///< budget of the compute space that the policy is told: 0, what it needs at least, to 1, what it takes
 };
 std::vector<Variant> variants() {
-  return {{"resident", cpu()}, {"resident", superchip()}, {"zero-offload", superchip()}};
+  return {{"resident", cpu()}, {"resident", superchip()}, {"zero-offload", superchip()},
+          {"weight-flow", superchip()}, {"weight-flow", superchip(), 0.5}, {"weight-flow", superchip(), 0}};
+}
+
+Planned plan(const Problem &problem, const Variant &v, bool hold = true) {
+  if (v.room == 1)
+    return plan(problem, v.machine, v.policy, hold);
+  Planned least = plan(problem, v.machine, v.policy, false, 0);
+  uint64_t budget = layOutSmallest(least.schedule, v.machine).spaces[0].arenaBytes;
+  if (v.room > 0) {
+    uint64_t most = plan(problem, v.machine, v.policy).layout.spaces[0].arenaBytes;
+    budget += most > budget ? (most - budget) * v.room : 0;
+  }
+  return plan(problem, v.machine, v.policy, hold, budget);
 }
 
 TEST(Planning, RandomStepsAreRaceFree) {
@@ -116,7 +133,7 @@ TEST(Planning, RandomStepsAreRaceFree) {
     shape.states = rng() % 3;
     Problem problem = makeProblem(rng, shape);
     for (const Variant &v : variants()) {
-      Planned p = plan(problem, v.machine, v.policy, rng() % 2);
+      Planned p = plan(problem, v, rng() % 2);
       std::string error;
       EXPECT_TRUE(verifyProgram(p.program, error)) << "step " << i << ", " << v.policy << ", K " << shape.accumulate << ": " << error;
       expectDisjoint(p);
@@ -138,7 +155,7 @@ TEST(Planning, EveryWaitIsNeeded) {
     shape.accumulate = 1 + rng() % 5;
     Problem problem = makeProblem(rng, shape);
     for (const Variant &v : variants()) {
-      Planned p = plan(problem, v.machine, v.policy, rng() % 2);
+      Planned p = plan(problem, v, rng() % 2);
       for (size_t c = 0; c < p.program.step.size(); ++c)
         for (size_t w = 0; w < p.program.step[c].waits.size(); ++w) {
           Program program = p.program;
@@ -165,7 +182,7 @@ TEST(Planning, EveryValueComesFromItsWriter) {
     shape.accumulate = 1 + rng() % 3;
     Problem problem = makeProblem(rng, shape);
     for (const Variant &v : variants()) {
-      Planned p = plan(problem, v.machine, v.policy);
+      Planned p = plan(problem, v);
       // 64-byte cells of each arena hold the buffer (its root, in place) that wrote them last.
       std::vector<std::vector<int64_t>> cells;
       for (const SpaceLayout &space : p.layout.spaces)
@@ -204,6 +221,25 @@ TEST(Planning, EveryValueComesFromItsWriter) {
   }
 }
 
+/// The schedule, run in program order on its addresses, reports and leaves what the problem says, whatever moves.
+TEST(Planning, SchedulesComputeTheProblem) {
+  std::mt19937 rng(12);
+  for (unsigned i = 0; i < 120; ++i) {
+    Shape shape;
+    shape.layers = 1 + rng() % 6;
+    shape.accumulate = 1 + rng() % 4;
+    shape.states = rng() % 3;
+    Problem problem = makeProblem(rng, shape);
+    Symbolic symbolic(problem, 4);
+    SymbolicResult wanted = symbolic.reference();
+    for (const Variant &v : variants()) {
+      Planned p = plan(problem, v, rng() % 2);
+      EXPECT_TRUE(symbolic.scheduled(p.schedule, p.layout, p.program.step) == wanted)
+          << "step " << i << ", " << v.policy << " " << v.room << ", K " << shape.accumulate;
+    }
+  }
+}
+
 /// Tokens against a table of bytes.
 TEST(Planning, TrueDependences) {
   std::mt19937 rng(10);
@@ -211,7 +247,7 @@ TEST(Planning, TrueDependences) {
     Shape shape;
     shape.layers = 1 + rng() % 4;
     shape.accumulate = 1 + rng() % 2;
-    Planned p = plan(makeProblem(rng, shape), superchip(), "zero-offload");
+    Planned p = plan(makeProblem(rng, shape), superchip(), i % 2 ? "weight-flow" : "zero-offload");
     auto got = trueDependences(p.schedule);
     std::vector<std::vector<std::set<uint32_t>>> writers; // buffer, 4-byte cell
     for (const Buffer &b : p.schedule.buffers)
@@ -336,8 +372,8 @@ TEST(Planning, CorruptedSchedulesAgreeWithBruteForce) {
     shape.states = rng() % 2;
     shape.activationBytes = 64;
     shape.accumulate = 1 + rng() % 3;
-    Variant v = variants()[rng() % 3];
-    Program program = plan(makeProblem(rng, shape), v.machine, v.policy, rng() % 2).program;
+    Variant v = variants()[rng() % variants().size()];
+    Program program = plan(makeProblem(rng, shape), v, rng() % 2).program;
     // The reference knows nothing of the runtime's step number; without Verdict and Scalars there is none.
     for (Command &c : program.step) {
       if (c.predicate == Predicate::Apply)

@@ -27,7 +27,7 @@ def OffloadPlan : Pass<"offload-plan", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"machine", "machine", "std::string", "\"cpu\"", "Name of a machine, or a file as in machines/">,
-    Option<"policy", "policy", "std::string", "\"auto\"", "resident, zero-offload, or auto: the first that fits">,
+    Option<"policy", "policy", "std::string", "\"auto\"", "resident, zero-offload, weight-flow, or auto: the first that fits">,
     Option<"memory", "memory", "std::string", "\"\"", "Budgets that replace the machine's, e.g. hbm=64MiB,host=1GiB (separate by ';' on an opt command line)">,
     Option<"bucketBytes", "bucket-bytes", "uint64_t", "67108864", "fp32 gradient bytes of a bucket; at least 4096">
   ];
