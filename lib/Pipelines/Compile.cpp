@@ -11,6 +11,7 @@
 #include "forebay/Planning/PlanReport.h"
 #include "forebay/Support/Diagnostics.h"
 #include "forebay/Target/EmitProgram.h"
+#include "forebay/paths.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Remarks.h"
@@ -81,9 +82,7 @@ private:
   bool checkOutput(StringRef option, StringRef path) {
     if (path.empty())
       return true;
-    StringRef folder = llvm::sys::path::parent_path(path);
-    if (folder.empty())
-      folder = ".";
+    std::string folder = folderOf(throughLinks(path.str()));
     // The file is written beside and renamed: that would put a regular file in the place of a device or a pipe.
     if (llvm::sys::fs::is_directory(path))
       diags.error(option + path, "is a folder").note("name a file in it");
@@ -168,8 +167,8 @@ private:
       fill(llvm::outs());
       return flushStdout();
     }
-    // To a temporary file first: an error never leaves half a file, nor destroys an older one.
-    llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) -> llvm::Error {
+    // To a temporary file first: an error never leaves half a file, nor destroys an older one. Renaming must not replace a link.
+    llvm::Error error = llvm::writeToOutput(throughLinks(path.str()), [&](llvm::raw_ostream &os) -> llvm::Error {
       fill(os);
       return llvm::Error::success();
     });
@@ -230,7 +229,7 @@ private:
       return report.fits;
     }
     program->modelRelative = relativeModelPath(program->modelPath);
-    return succeeded(emitProgramFile(*module, serialize(*program), options.output, program->isa)) && !diags.hasErrors();
+    return succeeded(emitProgramFile(*module, serialize(*program), throughLinks(options.output), program->isa)) && !diags.hasErrors();
   }
 
   MLIRContext &context;

@@ -10,68 +10,58 @@ using namespace forebay::rt;
 
 namespace {
 
-int64_t readInteger(DType type, const char *at) {
+template <typename T>
+T load(const char *at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+/// Calls `use` with a value of the C++ type that holds `type`; f16 and bf16 are their bits.
+template <typename Use>
+auto withType(DType type, Use use) {
   switch (type) {
-  case DType::I64: {
-    int64_t value;
-    std::memcpy(&value, at, 8);
-    return value;
-  }
-  case DType::I32: {
-    int32_t value;
-    std::memcpy(&value, at, 4);
-    return value;
-  }
-  case DType::I16: {
-    int16_t value;
-    std::memcpy(&value, at, 2);
-    return value;
-  }
+  case DType::I64:
+    return use(int64_t());
+  case DType::I32:
+    return use(int32_t());
+  case DType::I16:
+    return use(int16_t());
   case DType::I8:
-    return static_cast<signed char>(*at);
+    return use(int8_t());
+  case DType::F32:
+    return use(float());
+  case DType::F64:
+    return use(double());
+  case DType::F16:
+  case DType::BF16:
+    return use(uint16_t());
   default:
-    return static_cast<unsigned char>(*at);
+    return use(uint8_t());
   }
 }
 
-void writeInteger(DType type, int64_t value, char *at) {
-  switch (type) {
-  case DType::I64:
-    std::memcpy(at, &value, 8);
-    return;
-  case DType::I32: {
-    int32_t narrow = int32_t(value);
-    std::memcpy(at, &narrow, 4);
-    return;
-  }
-  case DType::I16: {
-    int16_t narrow = int16_t(value);
-    std::memcpy(at, &narrow, 2);
-    return;
-  }
-  case DType::F32: {
-    float real = float(value);
-    std::memcpy(at, &real, 4);
-    return;
-  }
-  case DType::F64: {
-    double real = double(value);
-    std::memcpy(at, &real, 8);
-    return;
-  }
-  case DType::Bool:
-    *at = value != 0;
-    return;
-  case DType::F16: // only 0 and 1 are ever asked for
-    at[0] = 0, at[1] = value ? 0x3c : 0;
-    return;
-  case DType::BF16:
-    at[0] = char(value ? 0x80 : 0), at[1] = value ? 0x3f : 0;
-    return;
-  default:
-    *at = char(value);
-  }
+int64_t readInteger(DType type, const char *at) {
+  return withType(type, [&](auto zero) { return int64_t(load<decltype(zero)>(at)); });
 }
+
+/// Of half types only 0 and 1 are ever asked for.
+void writeInteger(DType type, int64_t value, char *at) {
+  if (type == DType::F16 || type == DType::BF16)
+    value = value == 0 ? 0 : type == DType::F16 ? 0x3c00 : 0x3f80;
+  withType(type, [&](auto zero) {
+    auto narrow = static_cast<decltype(zero)>(value);
+    std::memcpy(at, &narrow, sizeof narrow);
+  });
+}
+
+/// Products of steps, micro-steps and rows, which a huge --steps must not wrap.
+uint64_t times(uint64_t a, uint64_t b) {
+  uint64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+std::string counted(uint64_t number, const char *what) { return std::to_string(number) + ' ' + what + (number == 1 ? "" : "s"); }
 
 bool isInteger(DType type) {
   return type == DType::I64 || type == DType::I32 || type == DType::I16 || type == DType::I8 || type == DType::U8;
@@ -127,8 +117,8 @@ void Feeds::bind(const Program &given, const FeedOptions &givenOptions, Problems
     if (program->tensors[i].role == Role::Input && sources[i].kind == Kind::None)
       missing.push_back(program->tensors[i].name);
   if (!missing.empty() && !problems.any())
-    problems.error(missing.size() == 1 ? "input " + missing[0] : "inputs " + joined(missing), "no data")
-        .note("give --feed=" + missing[0] + "=FILE.npy" + (program->sequence > 0 ? ", or --tokens=FILE for a language model" : ""));
+    problems.error(missing.size() == 1 ? "input " + missing[0] : "inputs " + joined(missing), "no data",
+                   "give --feed=" + missing[0] + "=FILE.npy" + (program->sequence > 0 ? ", or --tokens=FILE for a language model" : ""));
 }
 
 void Feeds::bindArray(const std::string &input, const std::string &path, Problems &problems) {
@@ -139,13 +129,13 @@ void Feeds::bindArray(const std::string &input, const std::string &path, Problem
     for (const Tensor &tensor : program->tensors)
       if (tensor.role == Role::Input)
         known.push_back(tensor.name);
-    problems.error(where, "the program has no input '" + input + "'").note("its inputs are " + joined(known));
+    problems.error(where, "the program has no input '" + input + "'", "its inputs are " + joined(known));
     return;
   }
   const Tensor &tensor = program->tensors[index];
   Source &source = sources[index];
   if (source.kind != Kind::None) {
-    problems.error(where, "input '" + input + "' is fed twice");
+    problems.error(where, "input '" + input + "' is fed twice", "give one --feed for each input");
     return;
   }
   source.kind = Kind::Array;
@@ -153,15 +143,16 @@ void Feeds::bindArray(const std::string &input, const std::string &path, Problem
   MappedFile file;
   std::string error;
   if (!file.open(path, error) || !parseNpy(file.view(), source.array, error)) {
-    problems.error(where, error);
+    problems.error(where, error, "save the rows with numpy.save, C order, as " + std::string(name(tensor.type)));
     return;
   }
   if (source.array.type != tensor.type)
-    problems.error(where, std::string("has elements of type ") + name(source.array.type) + ", the input has " + name(tensor.type));
+    problems.error(where, std::string("has elements of type ") + name(source.array.type) + ", the input has " + name(tensor.type),
+                   std::string("save it as ") + name(tensor.type));
   std::vector<int64_t> row(source.array.shape.begin() + (source.array.shape.empty() ? 0 : 1), source.array.shape.end());
   if (source.array.shape.empty() || row != tensor.shape)
-    problems.error(where, "has shape " + shapeText(source.array.shape) + ", a row must have shape " + shapeText(tensor.shape))
-        .note("the leading axis is the micro-step: [micro-steps" + (tensor.shape.empty() ? "" : ", " + shapeText(tensor.shape).substr(1)) +
+    problems.error(where, "has shape " + shapeText(source.array.shape) + ", a row must have shape " + shapeText(tensor.shape),
+                   "the leading axis is the micro-step: [micro-steps" + (tensor.shape.empty() ? "" : ", " + shapeText(tensor.shape).substr(1)) +
               (tensor.shape.empty() ? "]" : ""));
   source.rows = source.array.shape.empty() ? 0 : uint64_t(source.array.shape[0]);
   files.push_back(std::move(file));
@@ -173,17 +164,17 @@ void Feeds::bindTokens(Problems &problems) {
     tokenBytes = unsigned(std::stoul(options.tokensType.substr(1))) / 8;
     tokensSigned = options.tokensType[0] == 'i';
   } else {
-    problems.error("--tokens-type", "unknown type '" + options.tokensType + "'").note("known types: u8, u16, i32, i64");
+    problems.error("--tokens-type", "unknown type '" + options.tokensType + "'", "known types: u8, u16, i32, i64");
     return;
   }
   std::string error;
   if (!tokenFile.open(options.tokens, error)) {
-    problems.error(where, error);
+    problems.error(where, error, "name a file of raw little-endian tokens");
     return;
   }
   if (tokenFile.bytes() % tokenBytes != 0) {
-    problems.error(where, "has " + std::to_string(tokenFile.bytes()) + " bytes, not a multiple of " + std::to_string(tokenBytes))
-        .note("say what the file holds with --tokens-type=u8|u16|i32|i64");
+    problems.error(where, "has " + std::to_string(tokenFile.bytes()) + " bytes, not a multiple of " + std::to_string(tokenBytes),
+                   "say what the file holds with --tokens-type=u8|u16|i32|i64");
     return;
   }
   tokenCount = tokenFile.bytes() / tokenBytes;
@@ -197,38 +188,56 @@ void Feeds::bindTokens(Problems &problems) {
       known.push_back(tensor.name);
   if (ids < 0) {
     std::string wanted = options.tokensInput.empty() ? "input_ids" : options.tokensInput;
-    problems.error(where, "the program has no input '" + wanted + "'").note("name it with --tokens-input=NAME; its inputs are " + joined(known));
+    problems.error(where, "the program has no input '" + wanted + "'", "name it with --tokens-input=NAME; its inputs are " + joined(known));
     return;
   }
   if (labels < 0 && !options.tokensLabels.empty()) {
-    problems.error("--tokens-labels", "the program has no input '" + options.tokensLabels + "'").note("its inputs are " + joined(known));
+    problems.error("--tokens-labels", "the program has no input '" + options.tokensLabels + "'", "its inputs are " + joined(known));
     return;
   }
   const Tensor &tensor = program->tensors[ids];
   if (!isInteger(tensor.type) || tensor.shape.empty() || tensor.shape.size() > 2) {
     problems.error(where, "input '" + tensor.name + "' has shape " + shapeText(tensor.shape) + " of " + name(tensor.type) +
-                              ", tokens need [batch, sequence] of integers");
+                              ", tokens need [batch, sequence] of integers",
+                   "name another input with --tokens-input=NAME, or give --feed=" + tensor.name + "=FILE.npy");
     return;
   }
   sequence = uint64_t(tensor.shape.back());
   batch = tensor.shape.size() == 2 ? uint64_t(tensor.shape[0]) : 1;
+  bool taken = false;
   auto take = [&](int index, uint64_t shift) {
     Source &source = sources[index];
     const Tensor &target = program->tensors[index];
     if (source.kind != Kind::None)
       return;
+    taken = true;
     if (!isInteger(target.type) || elements(target) != batch * sequence) {
-      problems.error(where, "input '" + target.name + "' has shape " + shapeText(target.shape) + " of " + name(target.type) +
-                                ", not that of '" + tensor.name + "'");
+      problems.error(where, "input '" + target.name + "' has shape " + shapeText(target.shape) + " of " + name(target.type) + ", not that of '" +
+                                tensor.name + "'",
+                     "give --feed=" + target.name + "=FILE.npy");
       return;
     }
     source.kind = Kind::Tokens;
     source.file = options.tokens;
     source.shift = shift;
   };
+  // What is named on purpose must not be passed over.
+  for (auto [option, index] : {std::pair("--tokens-input", options.tokensInput.empty() ? -1 : ids), std::pair("--tokens-labels", options.tokensLabels.empty() ? -1 : labels)})
+    if (index >= 0 && sources[index].kind != Kind::None)
+      problems.error(std::string(option) + "=" + program->tensors[index].name, "the input has a --feed already", "leave one of them out");
+  if (options.tokensShift != 0 && (labels < 0 || labels == ids || sources[labels].kind != Kind::None))
+    problems.error("--tokens-shift=" + std::to_string(options.tokensShift), "no labels come from the tokens",
+                   "leave it out, or name the input for labels with --tokens-labels=NAME");
+  if (problems.any())
+    return;
   take(ids, 0);
   if (labels >= 0 && labels != ids)
     take(labels, options.tokensShift);
+  if (!taken) {
+    problems.error(where, "no input takes its tokens: " + tensor.name + (labels >= 0 && labels != ids ? " and " + program->tensors[labels].name + " have" : " has") + " a --feed",
+                   "leave --tokens or --feed out");
+    return;
+  }
   for (auto [input, kind] : {std::pair("attention_mask", Kind::Ones), std::pair("position_ids", Kind::Positions)}) {
     int index = findInput(input);
     if (index < 0 || sources[index].kind != Kind::None)
@@ -239,8 +248,9 @@ void Feeds::bindTokens(Problems &problems) {
     sources[index].kind = kind;
   }
   uint64_t needed = sequence + options.tokensShift;
-  if (sequence == 0 || tokenCount < needed) {
-    problems.error(where, "has " + std::to_string(tokenCount) + " tokens, one row needs " + std::to_string(needed));
+  if (sequence == 0 || batch == 0 || needed < sequence || tokenCount < needed) {
+    problems.error(where, "has " + counted(tokenCount, "token") + ", one window needs " + std::to_string(needed),
+                   "give a longer file, or compile for a shorter sequence");
     return;
   }
   windows = (tokenCount - options.tokensShift) / sequence;
@@ -261,22 +271,13 @@ int64_t Feeds::token(uint64_t index) const {
   const char *at = tokenFile.data() + index * tokenBytes;
   switch (tokenBytes) {
   case 1:
-    return static_cast<unsigned char>(*at);
-  case 2: {
-    uint16_t value;
-    std::memcpy(&value, at, 2);
-    return value;
-  }
-  case 4: {
-    int32_t value;
-    std::memcpy(&value, at, 4);
-    return value;
-  }
-  default: {
-    int64_t value;
-    std::memcpy(&value, at, 8);
-    return value;
-  }
+    return load<uint8_t>(at);
+  case 2:
+    return load<uint16_t>(at);
+  case 4:
+    return load<int32_t>(at);
+  default:
+    return load<int64_t>(at);
   }
 }
 
@@ -318,27 +319,47 @@ void Feeds::fill(uint32_t index, uint64_t micro, void *destination) const {
 // Checks
 //===----------------------------------------------------------------------===//
 
+/// "3 steps of 2 micro-steps".
+std::string Feeds::stepsText(uint64_t steps) const {
+  return counted(steps, "step") + (program->accumulate > 1 ? " of " + counted(program->accumulate, "micro-step") : "") + (steps == 1 ? " reads " : " read ");
+}
+
+void Feeds::reportNoSteps(Problems &problems) const {
+  unsigned before = problems.errors();
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const Source &source = sources[i];
+    if (source.rows >= program->accumulate)
+      continue;
+    std::string has = "has " + counted(source.rows, "row") + ", " + stepsText(1) + std::to_string(program->accumulate);
+    if (source.kind == Kind::Array)
+      problems.error("--feed=" + program->tensors[i].name + "=" + source.file, has,
+                     source.rows == 0 ? "save at least one row"
+                     : options.repeat ? "give --steps=N"
+                                      : "give --repeat to start over at its end, and --steps=N");
+    else if (source.kind == Kind::Tokens && problems.errors() == before)
+      problems.error("--tokens=" + source.file, has, "give --steps=N: the file starts over at its end");
+  }
+  if (problems.errors() == before)
+    problems.error("--steps", "the data does not say how many steps to run", "give --steps=N");
+}
+
 void Feeds::check(uint64_t first, uint64_t steps, Problems &problems) {
-  uint64_t firstMicro = first * program->accumulate, micros = steps * program->accumulate;
+  uint64_t firstMicro = times(first, program->accumulate), micros = times(steps, program->accumulate);
+  uint64_t needed = times(first + steps, program->accumulate);
   for (size_t i = 0; i < sources.size(); ++i) {
     const Source &source = sources[i];
     const Tensor &tensor = program->tensors[i];
     if (source.kind == Kind::Array) {
-      uint64_t needed = firstMicro + micros;
       if (source.rows == 0 && micros != 0) {
-        problems.error("--feed=" + tensor.name + "=" + source.file, "has no rows");
+        problems.error("--feed=" + tensor.name + "=" + source.file, "has no rows", "save at least one row");
         continue;
       }
       if (needed > source.rows && !options.repeat) {
         std::string note = "give --repeat to start over at its end";
         if (source.rows / program->accumulate > 0)
           note += ", or --steps=" + std::to_string(source.rows / program->accumulate);
-        problems
-            .error("--feed=" + tensor.name + "=" + source.file, "has " + std::to_string(source.rows) + " rows, " +
-                                                                   std::to_string(first + steps) + " steps of " +
-                                                                   std::to_string(program->accumulate) + " micro-steps need " +
-                                                                   std::to_string(needed))
-            .note(note);
+        problems.error("--feed=" + tensor.name + "=" + source.file, "has " + counted(source.rows, "row") + ", " + stepsText(first + steps) + std::to_string(needed),
+                       note);
         continue;
       }
       if (tensor.hasRange && isInteger(tensor.type) && micros != 0) {
@@ -370,8 +391,8 @@ void Feeds::checkArray(const Tensor &tensor, const Source &source, uint64_t firs
   problems
       .error("--feed=" + tensor.name + "=" + source.file, "row " + std::to_string(at / perRow) + ", position " +
                                                               positionText(at % perRow, tensor.shape) + ": " + std::to_string(value) +
-                                                              " is out of range" + more)
-      .note(rangeText(tensor));
+                                                              " is out of range" + more,
+             rangeText(tensor));
 }
 
 /// Only what the run reads is looked at; random batches may read anything.
@@ -380,7 +401,7 @@ void Feeds::checkTokens(const Tensor &tensor, const Source &source, uint64_t fir
   if (options.randomBatches) {
     end = tokenCount;
     begin = 0;
-  } else if (firstMicro * batch < windows && (firstMicro + micros) * batch <= windows) {
+  } else if (times(firstMicro + micros, batch) <= windows) {
     begin = source.shift + firstMicro * batch * sequence;
     end = source.shift + (firstMicro + micros) * batch * sequence;
   }
@@ -403,15 +424,15 @@ void Feeds::checkTokens(const Tensor &tensor, const Source &source, uint64_t fir
   std::string more = bad > 1 ? " (and " + std::to_string(bad - 1) + " more such tokens)" : "";
   problems
       .error("--tokens=" + source.file, "token " + std::to_string(at) + " is " + std::to_string(value) + ", out of range for input '" +
-                                           tensor.name + "'" + more)
-      .note(rangeText(tensor) + "; the file was read as " + options.tokensType);
+                                           tensor.name + "'" + more,
+             rangeText(tensor) + "; the file was read as " + options.tokensType);
 }
 
 std::vector<std::string> Feeds::notices(uint64_t first, uint64_t steps) const {
   std::vector<std::string> result;
   if (windows == 0 || options.randomBatches)
     return result;
-  uint64_t needed = (first + steps) * program->accumulate * batch;
+  uint64_t needed = times(times(first + steps, program->accumulate), batch);
   if (needed > windows)
     result.push_back("--tokens=" + options.tokens + ": " + std::to_string(windows) + " windows of " + std::to_string(sequence) +
                      " tokens, the run reads " + std::to_string(needed) + ": it starts over at the end");

@@ -27,6 +27,8 @@ public:
   void bind(const Program &program, const FeedOptions &options, Problems &problems);
   /// Steps that the shortest array allows (token files count as well); 0 if there is no data at all.
   uint64_t stepsAvailable() const;
+  /// Why `stepsAvailable` is 0.
+  void reportNoSteps(Problems &problems) const;
   /// Checks that `steps` steps from `first` have data with legal values.
   void check(uint64_t first, uint64_t steps, Problems &problems);
   /// Notices for the user (a token file that will wrap).
@@ -46,6 +48,7 @@ private:
 
   void bindArray(const std::string &input, const std::string &path, Problems &problems);
   void bindTokens(Problems &problems);
+  std::string stepsText(uint64_t steps) const;
   int findInput(const std::string &name) const;
   uint64_t windowStart(uint64_t micro, uint64_t row) const;
   int64_t token(uint64_t index) const;

@@ -5,16 +5,19 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <iterator>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+using namespace forebay;
 using namespace forebay::rt;
 
 MappedFile::~MappedFile() {
@@ -23,14 +26,16 @@ MappedFile::~MappedFile() {
 }
 
 bool MappedFile::open(const std::string &path, std::string &error) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Opening a pipe must not wait for its writer.
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    error = std::strerror(errno);
+    int why = errno;
+    error = why == ENXIO || why == ENODEV ? irregular(path) : std::strerror(why);
     return false;
   }
   struct stat info;
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    error = S_ISDIR(info.st_mode) ? "is a folder" : "is not a regular file";
+    error = irregularMode(info.st_mode);
     close(fd);
     return false;
   }
@@ -50,34 +55,76 @@ bool MappedFile::open(const std::string &path, std::string &error) {
   return true;
 }
 
+namespace {
+
+/// Names of temporary files where a signal handler can read them.
+struct TemporaryName {
+  std::atomic<int> state; ///< 0 free, 1 being written, 2 valid
+  char path[PATH_MAX];
+};
+TemporaryName temporaries[256];
+
+int rememberTemporary(const std::string &path) {
+  for (int i = 0; i < int(std::size(temporaries)) && path.size() < PATH_MAX; ++i) {
+    int free = 0;
+    if (!temporaries[i].state.compare_exchange_strong(free, 1))
+      continue;
+    std::memcpy(temporaries[i].path, path.c_str(), path.size() + 1);
+    temporaries[i].state = 2;
+    return i;
+  }
+  return -1;
+}
+
+} // namespace
+
+void forebay::rt::removeTemporaries() {
+  for (TemporaryName &name : temporaries)
+    if (name.state == 2)
+      unlink(name.path);
+}
+
+/// The temporary file is gone, or has its final name.
+void AtomicFile::forget() {
+  if (slot >= 0)
+    temporaries[slot].state = 0;
+  slot = -1;
+  temporary.clear();
+}
+
 AtomicFile::~AtomicFile() {
-  if (fd < 0)
-    return;
-  close(fd);
+  if (fd >= 0)
+    close(fd);
   if (!temporary.empty())
     unlink(temporary.c_str());
+  forget();
 }
 
 bool AtomicFile::open(const std::string &path, std::string &error) {
-  target = path;
-  // Through a link the file it names is replaced, not the link.
-  if (char *resolved = realpath(path.c_str(), nullptr)) {
-    target = resolved;
-    std::free(resolved);
-  }
+  target = throughLinks(path);
   struct stat info;
   bool there = stat(target.c_str(), &info) == 0;
-  if (there && S_ISDIR(info.st_mode)) {
-    error = "is a folder";
+  if (there && (S_ISDIR(info.st_mode) || S_ISBLK(info.st_mode) || S_ISSOCK(info.st_mode))) {
+    error = irregularMode(info.st_mode);
     return false;
   }
   if (there && !S_ISREG(info.st_mode)) {
-    fd = ::open(target.c_str(), O_WRONLY | O_CLOEXEC);
+    // A pipe that nobody reads would be waited for.
+    fd = ::open(target.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0)
+      fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    else if (errno == ENXIO && S_ISFIFO(info.st_mode))
+      return error = "is a pipe that nobody reads", false;
   } else {
     temporary = target + ".tmp" + std::to_string(getpid());
+    slot = rememberTemporary(temporary);
     fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int why = errno;
     if (fd < 0)
-      temporary.clear();
+      forget();
+    else if (there)
+      (void)!fchmod(fd, info.st_mode & 07777);
+    errno = why;
   }
   if (fd < 0)
     error = std::strerror(errno);
@@ -126,8 +173,6 @@ bool AtomicFile::commit(std::string &error) {
   if (close(fd) != 0) {
     error = std::strerror(errno);
     fd = -1;
-    if (!temporary.empty())
-      unlink(temporary.c_str());
     return false;
   }
   fd = -1;
@@ -135,9 +180,9 @@ bool AtomicFile::commit(std::string &error) {
     return true;
   if (rename(temporary.c_str(), target.c_str()) != 0) {
     error = std::strerror(errno);
-    unlink(temporary.c_str());
     return false;
   }
+  forget();
   int folder = ::open(folderOf(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder >= 0) {
     fsync(folder);
@@ -149,13 +194,6 @@ bool AtomicFile::commit(std::string &error) {
 uint64_t forebay::rt::hashBytes(const void *data, uint64_t bytes, uint64_t seed) {
   static const char nothing = 0;
   return XXH3_64bits_withSeed(bytes == 0 ? &nothing : data, bytes, seed);
-}
-
-std::string forebay::rt::folderOf(const std::string &path) {
-  size_t slash = path.rfind('/');
-  if (slash == std::string::npos)
-    return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 std::string forebay::rt::under(const std::string &folder, const std::string &path) {

@@ -3,6 +3,8 @@
 #ifndef FOREBAY_RUNTIME_FILES_H
 #define FOREBAY_RUNTIME_FILES_H
 
+#include "forebay/paths.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,8 +35,9 @@ private:
   uint64_t size = 0;
 };
 
-/// Written under another name in the same folder, then synced and renamed: readers see the old file or the new one, whole. What cannot be
-/// renamed (a device, a pipe) is written directly. Without `commit` nothing is left behind.
+/// Written under another name in the same folder, then synced and renamed: readers see the old file or the new one, whole. A symbolic link stays
+/// and its target is replaced; an older file's permissions stay. What cannot be renamed (a terminal, a pipe) is written directly. Without
+/// `commit` nothing is left behind.
 class AtomicFile {
 public:
   AtomicFile() = default;
@@ -48,15 +51,19 @@ public:
   bool isOpen() const { return fd >= 0; }
 
 private:
+  void forget();
+
   std::string target, temporary; ///< no temporary: written directly
   int fd = -1;
+  int slot = -1;                 ///< of `temporary` in the list for signal handlers
 };
+
+/// Unlinks the temporary files of this process. For signal handlers that end it.
+void removeTemporaries();
 
 /// XXH3-64 of bytes.
 uint64_t hashBytes(const void *data, uint64_t bytes, uint64_t seed = 0);
 
-/// The folder part of a path ("." if it has none).
-std::string folderOf(const std::string &path);
 /// `path` under `folder`, unless it is absolute.
 std::string under(const std::string &folder, const std::string &path);
 bool isFolder(const std::string &path);

@@ -58,7 +58,7 @@ bool forebay::rt::readProgram(const std::string &path, Program &program, Problem
     // The reader starts its text with the path.
     if (error.rfind(path + ": ", 0) == 0)
       error = error.substr(path.size() + 2);
-    problems.error(path, error).note("a program is made by: forebay-compile MODEL.onnx -o STEP.so");
+    problems.error(path, error, "a program is made by: forebay-compile MODEL.onnx -o STEP.so");
     return false;
   }
   return true;
@@ -86,7 +86,7 @@ static void resolve(LoadedProgram &loaded, const std::string &where, Find find, 
       missing.push_back(program.optimizer + "_scalars");
   }
   if (!missing.empty())
-    problems.error(where, "kernels are missing: " + joined(missing)).note("the program was made by another version; compile it again");
+    problems.error(where, "kernels are missing: " + joined(missing), "the program was made by another version; compile it again");
 }
 
 std::unique_ptr<LoadedProgram> forebay::rt::loadProgram(const std::string &path, Problems &problems) {
@@ -98,13 +98,13 @@ std::unique_ptr<LoadedProgram> forebay::rt::loadProgram(const std::string &path,
   if (program.kernelAbi != FOREBAY_KERNEL_ABI) {
     problems
         .error(path, "was made for version " + std::to_string(program.kernelAbi) + " of the kernel interface, this runtime has " +
-                         std::to_string(FOREBAY_KERNEL_ABI))
-        .note("compile it again with the forebay-compile of this version");
+                         std::to_string(FOREBAY_KERNEL_ABI),
+               "compile it again with the forebay-compile of this version");
     return nullptr;
   }
   if (!runsInstructionSet(program.isa)) {
-    problems.error(path, "its code needs a CPU with " + program.isa + ", this one has " + machineInstructionSet())
-        .note("compile it on this machine");
+    problems.error(path, "its code needs a CPU with " + program.isa + ", this one has " + machineInstructionSet(),
+                   "compile it on this machine");
     return nullptr;
   }
   // A name without a slash would be searched in the system's folders.
@@ -113,7 +113,7 @@ std::unique_ptr<LoadedProgram> forebay::rt::loadProgram(const std::string &path,
   std::free(absolute);
   loaded->handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!loaded->handle) {
-    problems.error(path, std::string("cannot be loaded: ") + dlerror());
+    problems.error(path, std::string("cannot be loaded: ") + dlerror(), "compile it again on this machine");
     return nullptr;
   }
   struct Entry {
@@ -139,7 +139,7 @@ std::unique_ptr<LoadedProgram> forebay::rt::makeProgram(Program program, const s
   loaded->program = std::move(program);
   std::string error;
   if (!validateProgram(loaded->program, error) || !verifyProgram(loaded->program, error)) {
-    problems.error("program", error);
+    problems.error("program", error, "it must be as the compiler makes programs: indices in range, ordered by waits");
     return nullptr;
   }
   auto find = [&](const std::string &name) {

@@ -80,11 +80,18 @@ bool Metrics::open(const std::string &file, const Session &session, uint64_t kee
     if (old.open(path, ignored))
       offset = endOfStep(old.view(), keep);
   }
-  fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (offset == 0 ? O_TRUNC : 0), 0666);
+  // A pipe that nobody reads would be waited for.
+  fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (offset == 0 ? O_TRUNC : 0), 0666);
+  if (fd < 0 && errno == ENXIO && irregular(path) == "is a pipe") {
+    problems.error("--metrics=" + path, "is a pipe that nobody reads", "start its reader first");
+    return false;
+  }
   struct stat info;
   bool regular = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  if (fd >= 0)
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   if (fd < 0 || (offset != 0 && regular && (ftruncate(fd, off_t(offset)) != 0 || lseek(fd, 0, SEEK_END) < 0))) {
-    problems.error("--metrics=" + path, std::strerror(errno));
+    problems.error("--metrics=" + path, std::strerror(errno), "name a file that is new or may be replaced");
     return false;
   }
   const Program &program = session.program();
@@ -105,7 +112,7 @@ bool Metrics::open(const std::string &file, const Session &session, uint64_t kee
   append(header.c_str());
   send();
   if (failed != 0) {
-    problems.error("--metrics=" + path, std::strerror(failed));
+    problems.error("--metrics=" + path, std::strerror(failed), "name a file that is new or may be replaced");
     return false;
   }
   return true;

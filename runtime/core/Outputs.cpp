@@ -12,10 +12,16 @@
 using namespace forebay;
 using namespace forebay::rt;
 
+std::string Outputs::pathOf(const std::string &folder, std::string name) {
+  std::replace(name.begin(), name.end(), '/', '_');
+  return folder + "/" + name + ".npy";
+}
+
 bool Outputs::open(const Program &program, const std::string &folder, Problems &problems) {
   unsigned before = problems.errors();
-  if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
-    problems.error("--save-outputs=" + folder, std::strerror(errno));
+  bool made = mkdir(folder.c_str(), 0777) == 0;
+  if (!made && !isFolder(folder)) {
+    problems.error("--save-outputs=" + folder, errno == EEXIST ? "is not a folder" : std::strerror(errno), "name a folder that is there, or that can be made");
     return false;
   }
   files.resize(program.tensors.size());
@@ -24,17 +30,17 @@ bool Outputs::open(const Program &program, const std::string &folder, Problems &
     const Tensor &tensor = program.tensors[i];
     if (tensor.role != Role::Output && tensor.role != Role::Loss)
       continue;
-    std::string name = tensor.name, error;
-    std::replace(name.begin(), name.end(), '/', '_');
-    auto [it, fresh] = names.emplace(name, tensor.name);
+    std::string path = pathOf(folder, tensor.name), error;
+    auto [it, fresh] = names.emplace(path, tensor.name);
     if (!fresh) {
-      problems.error("--save-outputs=" + folder, "outputs '" + it->second + "' and '" + tensor.name + "' would both be " + name + ".npy");
+      problems.error("--save-outputs=" + folder, "outputs '" + it->second + "' and '" + tensor.name + "' would both be " + path,
+                     "rename an output in the model");
       continue;
     }
-    files[i] = {folder + "/" + name + ".npy", &tensor, std::make_unique<AtomicFile>()};
+    files[i] = {path, &tensor, std::make_unique<AtomicFile>()};
     std::string header = npyHeader(tensor.type, tensor.shape);
     if (!files[i].file->open(files[i].path, error) || !files[i].file->writeAt(0, header.data(), header.size(), error))
-      problems.error(files[i].path, error);
+      problems.error(files[i].path, error, "choose another folder");
   }
   return problems.errors() == before;
 }

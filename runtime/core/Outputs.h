@@ -14,6 +14,8 @@ namespace forebay::rt {
 /// NAME.npy for each output in a folder, one row a step, written as the steps run.
 class Outputs {
 public:
+  /// The file of an output; slashes in its name become underscores.
+  static std::string pathOf(const std::string &folder, std::string name);
   bool open(const Program &program, const std::string &folder, Problems &problems);
   /// Called while steps run: no allocation.
   void write(uint32_t tensor, uint64_t row, const void *source, uint64_t bytes);

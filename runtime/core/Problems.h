@@ -17,11 +17,13 @@ namespace forebay::rt {
 
 class Problems {
 public:
-  Problems &error(const std::string &where, const std::string &what) {
+  /// `hint` says what would work.
+  Problems &error(const std::string &where, const std::string &what, const std::string &hint) {
     lines += "error: " + where + ": " + what + "\n";
     ++count;
-    return *this;
+    return note(hint);
   }
+  /// One more line: an item of a list.
   Problems &note(const std::string &text) {
     lines += "note: " + text + "\n";
     return *this;

@@ -2,6 +2,8 @@
 
 #include "ProgramArchive.h"
 
+#include "forebay/paths.h"
+
 // Header only: the runtime has no library to find beside it.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -165,6 +167,9 @@ private:
 
 /// Whole file, or false with the reason.
 static bool readFile(const std::string &path, std::string &bytes, std::string &error) {
+  // Opening a pipe would wait for its writer.
+  if (std::string what = irregular(path); !what.empty())
+    return error = what, false;
   std::unique_ptr<FILE, int (*)(FILE *)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file)
     return error = std::strerror(errno), false;
@@ -172,7 +177,7 @@ static bool readFile(const std::string &path, std::string &bytes, std::string &e
   size_t got;
   while ((got = std::fread(buffer, 1, sizeof buffer, file.get())) > 0)
     bytes.append(buffer, got);
-  if (std::ferror(file.get())) // also a folder: fopen succeeds, reading does not
+  if (std::ferror(file.get()))
     return error = std::strerror(errno), false;
   return true;
 }

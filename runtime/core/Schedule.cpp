@@ -2,6 +2,8 @@
 
 #include "Schedule.h"
 
+#include "forebay/hyper.h"
+
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -29,14 +31,6 @@ bool forebay::rt::parseCount(const std::string &text, uint64_t &value) {
   const char *end = text.data() + text.size();
   auto [at, status] = std::from_chars(text.data(), end, value);
   return status == std::errc() && at == end && !text.empty();
-}
-
-bool forebay::rt::parseNumber(const std::string &text, double &value) {
-  const char *begin = text.data(), *end = begin + text.size();
-  if (text.size() > 1 && *begin == '+' && begin[1] != '-')
-    ++begin;
-  auto [at, status] = std::from_chars(begin, end, value);
-  return status == std::errc() && at == end && !text.empty() && std::isfinite(value);
 }
 
 bool Schedule::parse(const std::string &text, Schedule &schedule, std::string &error, std::string &hint) {

@@ -26,9 +26,8 @@ struct Schedule {
   static bool parse(const std::string &text, Schedule &schedule, std::string &error, std::string &hint);
 };
 
-/// A whole decimal number, or a finite floating point number; nothing before or after it.
+/// A whole decimal number; nothing before or after it.
 bool parseCount(const std::string &text, uint64_t &value);
-bool parseNumber(const std::string &text, double &value);
 
 } // namespace forebay::rt
 

@@ -3,12 +3,14 @@
 #include "Session.h"
 #include "Files.h"
 
+#include "forebay/hyper.h"
 #include "forebay/kernels.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <regex>
 #include <sched.h>
@@ -79,8 +81,8 @@ std::unique_ptr<Session> Session::create(const LoadedProgram &loaded, const Sess
     std::string parts;
     for (const Space &space : program.spaces)
       parts += (parts.empty() ? "" : ", ") + space.name + " " + sizeText(space.arenaBytes);
-    problems.error(where, "needs " + sizeText(needed) + " of memory (" + parts + "), " + sizeText(available) + " are free")
-        .note("compile for a smaller batch or another policy");
+    problems.error(where, "needs " + sizeText(needed) + " of memory (" + parts + "), " + sizeText(available) + " are free",
+                   "compile for a smaller batch or another policy");
     return nullptr;
   }
 
@@ -106,10 +108,19 @@ std::unique_ptr<Session> Session::create(const LoadedProgram &loaded, const Sess
   hooks.report = [](void *user, uint64_t micro, int32_t tensor, const void *source, size_t bytes) {
     static_cast<Session *>(user)->report(micro, tensor, source, bytes);
   };
+  config.takeBadIndex = [](int64_t &index, int64_t &size) {
+    kernels::BadIndex found;
+    bool there = kernels::takeBadIndex(found);
+    index = found.index, size = found.size;
+    return there;
+  };
+  hooks.badIndex = [](void *user, uint64_t step, uint32_t command, int64_t index, int64_t size) {
+    static_cast<Session *>(user)->noteBadIndex(step, command, index, size);
+  };
   std::string error;
   session->opened = session->table->open(config, error);
   if (!session->opened) {
-    problems.error(where, error);
+    problems.error(where, error, "free memory and threads, or give fewer --threads");
     return nullptr;
   }
   return session;
@@ -117,39 +128,51 @@ std::unique_ptr<Session> Session::create(const LoadedProgram &loaded, const Sess
 
 bool Session::setHyper(Problems &problems) {
   const Program &program = loaded.program;
-  std::vector<std::string> known;
-  for (const HyperDefault &hyper : program.hyper)
-    known.push_back(hyper.name);
-  for (const auto &[name, value] : options.hyper)
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      problems.error("--hyper=" + name, "the program's optimizer" + (program.optimizer.empty() ? "" : " " + program.optimizer) + " has no '" + name + "'")
-          .note("it has " + joined(known));
-      return false;
-    }
-  if (known.size() > kMaxHyper) {
-    problems.error("program", "more than " + std::to_string(kMaxHyper) + " hyper-parameters");
-    return false;
+  const std::vector<HyperDefault> &known = program.hyper;
+  unsigned before = problems.errors();
+  std::map<std::string, double, std::less<>> given;
+  for (const std::string &text : options.hyper) {
+    std::string_view key;
+    double value;
+    HyperError error;
+    if (readHyper(program.optimizer, known, /*group=*/false, text, key, value, error))
+      given[std::string(key)] = value;
+    else
+      problems.error("--hyper=" + text, error.what, error.note);
   }
+  const char *again = "compile it again with the forebay-compile of this version";
+  if (known.size() > kMaxHyper)
+    problems.error("program", "more than " + std::to_string(kMaxHyper) + " hyper-parameters", again);
+  if (problems.errors() != before)
+    return false;
   std::vector<size_t> order(known.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return known[a] < known[b]; });
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return known[a].name < known[b].name; });
   for (size_t i = 0; i < order.size(); ++i)
-    if (known[order[i]] == "lr") {
+    if (known[order[i]].name == "lr") {
       lrIndex = int(i);
-      auto it = options.hyper.find("lr");
-      baseRate = it != options.hyper.end() ? it->second : program.hyper[order[i]].value;
+      auto it = given.find("lr");
+      baseRate = it != given.end() ? it->second : known[order[i]].value;
     }
   for (const Group &group : program.groups) {
     if (group.values.size() != known.size() || group.fixed.size() != known.size()) {
-      problems.error("program", "a parameter group does not have the optimizer's hyper-parameters");
+      problems.error("program", "a parameter group does not have the optimizer's hyper-parameters", again);
       return false;
     }
-    std::vector<double> values;
-    for (size_t index : order) {
-      auto it = options.hyper.find(known[index]);
-      values.push_back(it != options.hyper.end() && !group.fixed[index] ? it->second : group.values[index]);
+    std::vector<double> values = group.values, ordered;
+    for (size_t index = 0; index < known.size(); ++index) {
+      auto it = given.find(known[index].name);
+      if (it != given.end() && !group.fixed[index])
+        values[index] = it->second;
     }
-    groupHyper.push_back(std::move(values));
+    HyperError error;
+    if (!given.empty() && !checkHyper(known, values, error)) {
+      problems.error("--hyper", error.what, error.note);
+      return false;
+    }
+    for (size_t index : order)
+      ordered.push_back(values[index]);
+    groupHyper.push_back(std::move(ordered));
   }
   // The verdict names a gradient by its place among the parameters that have one.
   for (size_t i = 0; i < program.tensors.size(); ++i)
@@ -161,6 +184,10 @@ bool Session::setHyper(Problems &problems) {
 bool Session::setFault(Problems &problems) {
   if (!options.fault)
     return true;
+  if (options.faultStep == 0) {
+    problems.error("FOREBAY_FAULT", "there is no step 0", "steps count from 1: nan@step=1,param=REGEX");
+    return false;
+  }
   config.fault.enabled = true;
   try {
     std::regex pattern(options.faultPattern, std::regex::ECMAScript);
@@ -168,11 +195,15 @@ bool Session::setFault(Problems &problems) {
       if (std::regex_search(loaded.program.tensors[tensor].name, pattern))
         config.fault.tensors.push_back(uint32_t(tensor));
   } catch (const std::regex_error &e) {
-    problems.error("FOREBAY_FAULT", "'" + options.faultPattern + "' is not a regular expression: " + e.what());
+    problems.error("FOREBAY_FAULT", "'" + options.faultPattern + "' is not a regular expression: " + e.what(), "ECMAScript syntax, searched in the name");
     return false;
   }
   if (config.fault.tensors.empty()) {
-    problems.error("FOREBAY_FAULT", "'" + options.faultPattern + "' matches no trained parameter");
+    std::vector<std::string> names;
+    for (size_t i = 0; i < tensorOfGradient.size() && i < 6; ++i)
+      names.push_back(loaded.program.tensors[tensorOfGradient[i]].name);
+    problems.error("FOREBAY_FAULT", "'" + options.faultPattern + "' matches no trained parameter",
+                   "parameters: " + joined(names) + (names.size() < tensorOfGradient.size() ? ", ..." : ""));
     return false;
   }
   // Steps count from 1; those before a checkpoint do not come again.
@@ -246,13 +277,32 @@ void Session::evaluate(uint64_t step, uint32_t group, float *destination) const 
   loaded.scalars(int64_t(t), values, destination);
 }
 
+void Session::noteBadIndex(uint64_t step, uint32_t command, int64_t index, int64_t size) {
+  if (badIndex.there)
+    return;
+  badIndex.step = step, badIndex.command = command, badIndex.index = index, badIndex.size = size;
+  badIndex.there = true;
+}
+
+bool Session::reportBadIndex(Problems &problems) const {
+  if (!badIndex.there)
+    return false;
+  const Command &command = program().step[badIndex.command];
+  bool label = program().kernels[command.kernel].name == "cross_entropy";
+  problems.error("step " + std::to_string(firstAttempt + badIndex.step + 1) + (command.label.empty() ? "" : ": " + command.label),
+                 (label ? "label " : "index ") + std::to_string(badIndex.index) + " is out of range, there are " + std::to_string(badIndex.size) +
+                     (label ? " classes" : " rows"),
+                 "the model computes it from its inputs: look at the data of that step; nothing was applied from it on");
+  return true;
+}
+
 bool Session::decide(uint64_t step, const float *verdict) {
   Slot &slot = slots[step % kStepsInFlight];
   uint64_t before = appliedBefore[step % (kStepsInFlight + 1)];
   slot.hasVerdict = true;
   slot.norm = verdict[0];
   slot.coefficient = verdict[1];
-  slot.applied = verdict[2] != 0;
+  slot.applied = verdict[2] != 0 && !(badIndex.there && step >= badIndex.step);
   slot.bad = slot.applied || !(verdict[3] >= 0) ? -1 : int32_t(verdict[3]);
   slot.lr = rate(before + 1);
   appliedBefore[(step + 1) % (kStepsInFlight + 1)] = before + slot.applied;
@@ -291,7 +341,7 @@ uint64_t Session::run(uint64_t steps, const std::function<void(const StepResult 
   bool stopped = false;
   table->start(opened, steps);
   while (ran < goal) {
-    if (stop && !stopped && stop->load() != 0) {
+    if (!stopped && ((stop && stop->load() != 0) || badIndex.there)) {
       goal = table->stop(opened);
       stopped = true;
       continue;

@@ -16,7 +16,6 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 
 namespace forebay::rt {
 
@@ -24,7 +23,7 @@ struct SessionOptions {
   const Backend *backend = nullptr;     ///< null: the host
   unsigned threads = 0;                 ///< 0: the allowed cores
   Schedule schedule;                    ///< total already set
-  std::map<std::string, double> hyper;  ///< changes defaults, not what a group fixes
+  std::vector<std::string> hyper;       ///< KEY=VALUE: changes defaults, not what a group fixes; the last of a key wins
   uint64_t traceEvents = 0;
   bool delays = false;
   uint64_t delaySeed = 0;
@@ -87,8 +86,10 @@ public:
   void setData(StepData *data) { stepData = data; }
 
   /// Runs up to `steps` steps. `done` sees each one in order; it may look at `times` only inside the call. When `stop` becomes true the
-  /// steps that have begun are finished and no others are. Returns how many ran.
+  /// steps that have begun are finished and no others are; so, too, after an index out of range. Returns how many ran.
   uint64_t run(uint64_t steps, const std::function<void(const StepResult &)> &done, const std::atomic<int> *stop = nullptr);
+  /// Whether a step met an index out of range, in words for the user. Its update, and those of the steps after it, were not applied.
+  bool reportBadIndex(Problems &problems) const;
   /// Applies pending updates. Parameters and moments are final afterwards.
   void flush();
 
@@ -100,6 +101,7 @@ private:
   bool setHyper(Problems &problems);
   bool setFault(Problems &problems);
   void evaluate(uint64_t step, uint32_t group, float *destination) const;
+  void noteBadIndex(uint64_t step, uint32_t command, int64_t index, int64_t size);
   bool decide(uint64_t step, const float *verdict);
   void report(uint64_t micro, int32_t tensor, const void *source, size_t bytes);
 
@@ -110,6 +112,14 @@ private:
     int32_t bad;
     bool hasVerdict, applied;
     double lr;
+  };
+
+  /// The first index out of range. Written by a queue before the verdict of its step.
+  struct BadIndex {
+    std::atomic<bool> there{false}; ///< the rest is written before
+    uint64_t step = 0;
+    uint32_t command = 0;
+    int64_t index = 0, size = 0;
   };
 
   const LoadedProgram &loaded;
@@ -125,6 +135,7 @@ private:
   uint64_t appliedBefore[kStepsInFlight + 1] = {}; ///< by step since `open`; of step s, written by the verdict of s - 1
   std::vector<std::vector<double>> groupHyper;     ///< alphabetical
   std::vector<int> tensorOfGradient;
+  BadIndex badIndex;
   int lrIndex = -1;             ///< alphabetical
   double baseRate = 0;
 };

@@ -23,6 +23,38 @@ struct Origin {
   DType type = DType::F32;
 };
 
+std::string baseName(const std::string &path) { return path.substr(path.rfind('/') + 1); }
+
+bool endsWith(const std::string &text, const char *end) {
+  size_t n = std::strlen(end);
+  return text.size() >= n && text.compare(text.size() - n, n, end) == 0;
+}
+
+std::vector<std::string> tensorFilesIn(const std::string &source) {
+  std::vector<std::string> paths;
+  if (DIR *folder = opendir(source.c_str())) {
+    while (dirent *entry = readdir(folder))
+      if (endsWith(entry->d_name, ".safetensors"))
+        paths.push_back(source + "/" + entry->d_name);
+    closedir(folder);
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+/// Where the program says that its model is: absolute, and relative to itself, also when it is reached through a link.
+std::vector<std::string> modelCandidates(const Program &program, const std::string &programPath) {
+  std::vector<std::string> result = {program.modelPath};
+  if (program.modelRelative.empty() || programPath.empty())
+    return result;
+  for (const std::string &path : {programPath, canonicalPath(programPath)}) {
+    std::string model = under(folderOf(path), program.modelRelative);
+    if (canonicalPath(model) != canonicalPath(result.back()))
+      result.push_back(model);
+  }
+  return result;
+}
+
 class Loading {
 public:
   Loading(Session &session, const std::string &programPath, const WeightOptions &options, Problems &problems)
@@ -61,26 +93,15 @@ private:
   // safetensors
   //===--------------------------------------------------------------------===//
 
-  static bool endsWith(const std::string &text, const char *end) {
-    size_t n = std::strlen(end);
-    return text.size() >= n && text.compare(text.size() - n, n, end) == 0;
-  }
-
   bool openSource(bool &tensorFiles) {
     const std::string &source = options.source;
     if (!exists(source)) {
-      problems.error(where(), "no such file or folder").note("it takes a .safetensors file, the .onnx model, or a folder that holds either");
+      problems.error(where(), "no such file or folder", "it takes a .safetensors file, the .onnx model, or a folder that holds either");
       return false;
     }
     std::vector<std::string> paths;
     if (isFolder(source)) {
-      if (DIR *folder = opendir(source.c_str())) {
-        while (dirent *entry = readdir(folder))
-          if (endsWith(entry->d_name, ".safetensors"))
-            paths.push_back(source + "/" + entry->d_name);
-        closedir(folder);
-      }
-      std::sort(paths.begin(), paths.end());
+      paths = tensorFilesIn(source);
       if (paths.empty())
         modelFolder = source;
     } else if (endsWith(source, ".onnx")) {
@@ -96,12 +117,12 @@ private:
       TensorFile content;
       std::string error;
       if (!file.open(path, error) || !parseSafetensors(file.view(), content, error)) {
-        problems.error(where(), (paths.size() > 1 || isFolder(source) ? path + " " : "") + error);
+        problems.error(where(), (paths.size() > 1 || isFolder(source) ? path + " " : "") + error, "it takes .safetensors files, the .onnx model, or a folder that holds either");
         continue;
       }
       for (auto &[name, view] : content.tensors)
         if (!tensors.emplace(name, view).second)
-          problems.error(where(), "tensor '" + name + "' is in more than one file");
+          problems.error(where(), "tensor '" + name + "' is in more than one file", "name one file, or a folder where each tensor is once");
       files.push_back(std::move(file));
     }
     if (tensorFiles)
@@ -118,9 +139,11 @@ private:
       const TensorView &view = it->second;
       bool widens = tensor.type == DType::F32 && (view.type == DType::BF16 || view.type == DType::F16);
       if (view.shape != tensor.shape)
-        problems.error(where(), "'" + tensor.name + "' has shape " + shapeText(view.shape) + ", the model's is " + shapeText(tensor.shape));
+        problems.error(where(), "'" + tensor.name + "' has shape " + shapeText(view.shape) + ", the model's is " + shapeText(tensor.shape),
+                       "these weights are of another model");
       else if (view.type != tensor.type && !widens)
-        problems.error(where(), "'" + tensor.name + "' has elements of type " + name(view.type) + ", the model's are " + name(tensor.type));
+        problems.error(where(), "'" + tensor.name + "' has elements of type " + name(view.type) + ", the model's are " + name(tensor.type),
+                       "f32 parameters take F32, BF16 and F16; others their own type");
       else
         origins[i] = {view.data, view.type};
     }
@@ -129,8 +152,6 @@ private:
   //===--------------------------------------------------------------------===//
   // The model and its data files
   //===--------------------------------------------------------------------===//
-
-  static std::string baseName(const std::string &path) { return path.substr(path.rfind('/') + 1); }
 
   /// Finds the .onnx. Its place is recorded twice, so that a folder with step.so and model may move.
   bool findModel() {
@@ -141,9 +162,7 @@ private:
       modelFile = modelFolder + "/" + recorded;
       return exists(modelFile);
     }
-    std::vector<std::string> candidates = {program.modelPath};
-    if (!program.modelRelative.empty() && !programPath.empty())
-      candidates.push_back(under(folderOf(programPath), program.modelRelative));
+    std::vector<std::string> candidates = modelCandidates(program, programPath);
     for (const std::string &path : candidates)
       if (!path.empty() && exists(path)) {
         modelFile = path;
@@ -162,22 +181,22 @@ private:
       return;
     if (!findModel()) {
       if (!options.hasInit || buffersOnly)
-        problems.error(where(), "the model is not there: " + (tried.empty() ? modelFile : tried))
-            .note("give --weights=FILE|DIR with the weights, or --init=SEED to start from drawn ones");
+        problems.error(where(), "the model is not there: " + (tried.empty() ? modelFile : tried),
+                       "give --weights=FILE|DIR with the weights, or --init=SEED to start from drawn ones");
       return;
     }
     MappedFile model;
     std::string error;
     if (!model.open(modelFile, error)) {
-      problems.error(modelFile, error);
+      problems.error(modelFile, error, "give --weights=FILE|DIR with the weights");
       return;
     }
     if (model.bytes() != program.modelBytes || hashBytes(model.data(), model.bytes()) != program.modelHash) {
       problems
           .error(modelFile, model.bytes() != program.modelBytes ? "has " + std::to_string(model.bytes()) + " bytes, the model that was compiled has " +
                                                                     std::to_string(program.modelBytes)
-                                                              : std::string("is not the model that was compiled: its content differs"))
-          .note("compile it again, or give --weights=FILE|DIR");
+                                                              : std::string("is not the model that was compiled: its content differs"),
+                 "compile it again, or give --weights=FILE|DIR");
       return;
     }
     std::map<std::string, MappedFile> store;
@@ -193,7 +212,8 @@ private:
         continue;
       if (tensor.fileOffset > file.bytes() || tensor.bytes > file.bytes() - tensor.fileOffset) {
         problems.error(tensor.file, "is too short: '" + tensor.name + "' ends at byte " + std::to_string(tensor.fileOffset + tensor.bytes) +
-                                        " of " + std::to_string(file.bytes()));
+                                        " of " + std::to_string(file.bytes()),
+                       "restore the file that the model was compiled with, or give --weights=FILE|DIR");
         continue;
       }
       origins[i] = {file.data() + tensor.fileOffset, tensor.type};
@@ -207,18 +227,20 @@ private:
     std::string path = under(modelFolder, name), error;
     if (!file.open(path, error)) {
       if (!options.hasInit || exists(path))
-        problems.error(path, error).note("external data of the model; give --weights=FILE|DIR with the weights, or --init=SEED");
+        problems.error(path, error, "external data of the model; give --weights=FILE|DIR with the weights, or --init=SEED");
       return;
     }
+    const char *changedHint = "compile the model again, or give --weights=FILE|DIR";
     for (const Program::DataFile &known : program.dataFiles) {
       if (known.name != name)
         continue;
       if (known.bytes != file.bytes()) {
-        problems.error(path, "has " + std::to_string(file.bytes()) + " bytes, it had " + std::to_string(known.bytes) + " when the model was compiled");
+        problems.error(path, "has " + std::to_string(file.bytes()) + " bytes, it had " + std::to_string(known.bytes) + " when the model was compiled",
+                       changedHint);
       } else if (options.verify && !known.hashed) {
-        problems.error(path, "cannot be verified: the program holds no hash of it").note("leave --verify out");
+        problems.error(path, "cannot be verified: the program holds no hash of it", "leave --verify out");
       } else if (options.verify && hashBytes(file.data(), file.bytes()) != known.hash) {
-        problems.error(path, "has changed since the model was compiled");
+        problems.error(path, "has changed since the model was compiled", changedHint);
       } else {
         return;
       }
@@ -241,13 +263,13 @@ private:
     }
     if (missing.empty())
       return;
-    problems.error(where(), std::to_string(missing.size()) + (missing.size() == 1 ? " tensor has" : " tensors have") + " no data");
+    problems.error(where(), std::to_string(missing.size()) + (missing.size() == 1 ? " tensor has" : " tensors have") + " no data",
+                   tensorFiles ? "--init=SEED draws absent parameters" : "give --weights=FILE|DIR with them; --init=SEED draws absent parameters");
     size_t shown = std::min<size_t>(missing.size(), 100);
     for (size_t i = 0; i < shown; ++i)
       problems.note("missing: " + missing[i]);
     if (shown < missing.size())
       problems.note("and " + std::to_string(missing.size() - shown) + " more");
-    problems.note(tensorFiles ? "--init=SEED draws absent parameters" : "give --weights=FILE|DIR with them; --init=SEED draws absent parameters");
   }
 
   void copyOne(size_t index) {
@@ -312,6 +334,28 @@ private:
 };
 
 } // namespace
+
+std::vector<std::pair<std::string, std::string>> forebay::rt::weightFiles(const Program &program, const std::string &programPath,
+                                                                          const WeightOptions &options) {
+  std::vector<std::pair<std::string, std::string>> result;
+  std::vector<std::string> models = modelCandidates(program, programPath);
+  const std::string &source = options.source;
+  if (isFolder(source)) {
+    for (const std::string &path : tensorFilesIn(source))
+      result.push_back({"the weights that the run reads", path});
+    models.push_back(source + "/" + baseName(program.modelPath));
+  } else if (endsWith(source, ".onnx")) {
+    models.push_back(source);
+  } else if (!source.empty()) {
+    result.push_back({"the weights that the run reads", source});
+  }
+  for (const std::string &model : models) {
+    result.push_back({"the model", model});
+    for (const Program::DataFile &file : program.dataFiles)
+      result.push_back({"external data of the model", under(folderOf(model), file.name)});
+  }
+  return result;
+}
 
 bool forebay::rt::loadWeights(Session &session, const std::string &programPath, const WeightOptions &options, Problems &problems) {
   return Loading(session, programPath, options, problems).run();

@@ -18,6 +18,9 @@ struct WeightOptions {
   bool skipParameters = false; ///< a checkpoint has them: buffers only
 };
 
+/// What `loadWeights` may read: descriptions ("the model") and paths, some of which may not exist.
+std::vector<std::pair<std::string, std::string>> weightFiles(const Program &program, const std::string &programPath, const WeightOptions &options);
+
 /// Fills parameters and buffers of `session` and the copies made of them. `programPath` is where step.so lies.
 bool loadWeights(Session &session, const std::string &programPath, const WeightOptions &options, Problems &problems);
 

@@ -84,6 +84,8 @@ FB_KERNEL(cross_entropy) {
     lse[r] = float(double(max) + logSum);
     bool valid = label >= 0 && label < p.cols;
     losses[r] = valid ? float((double(max) - double(row[label])) + logSum) : __builtin_nanf("");
+    if (!valid)
+      reportBadIndex(label, p.cols);
   }
 }
 

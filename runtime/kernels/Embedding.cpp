@@ -6,9 +6,13 @@ namespace forebay::kernels::FOREBAY_ISA {
 
 namespace {
 
-/// Row of the table that an id names, or -1.
+FB_INLINE int64_t idOf(const void *ids, const EmbeddingParams &p, int64_t i) {
+  return p.idBytes == 8 ? static_cast<const int64_t *>(ids)[i] : static_cast<const int32_t *>(ids)[i];
+}
+
+/// Row of the table that an id names, or -1. Negative ids count from the end.
 FB_INLINE int64_t rowOf(const void *ids, const EmbeddingParams &p, int64_t i) {
-  int64_t id = p.idBytes == 8 ? static_cast<const int64_t *>(ids)[i] : static_cast<const int32_t *>(ids)[i];
+  int64_t id = idOf(ids, p, i);
   if (id < 0)
     id += p.vocab;
   return id >= 0 && id < p.vocab ? id : -1;
@@ -26,10 +30,12 @@ FB_KERNEL(embedding) {
   for (int64_t i = span.begin; i < span.end; ++i) {
     int64_t row = rowOf(operands[1], p, i);
     char *to = out + size_t(i) * bytes;
-    if (row < 0)
-      memset(to, 0xff, bytes);
-    else
+    if (row >= 0) {
       memcpy(to, table + size_t(row) * bytes, bytes);
+      continue;
+    }
+    memset(to, 0xff, bytes);
+    reportBadIndex(idOf(operands[1], p, i), p.vocab);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cblas.h>
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
 
@@ -93,6 +94,30 @@ std::vector<const char *> runnableInstructionSets() {
     if (set.runs())
       names.push_back(set.name);
   return names;
+}
+
+namespace {
+
+/// Of `badIndex`: 0 none, 1 being written, 2 there.
+std::atomic<int> badIndexState{0};
+BadIndex badIndex;
+
+} // namespace
+
+void reportBadIndex(int64_t index, int64_t size) {
+  int none = 0;
+  if (!badIndexState.compare_exchange_strong(none, 1))
+    return;
+  badIndex = {index, size};
+  badIndexState = 2;
+}
+
+bool takeBadIndex(BadIndex &found) {
+  if (badIndexState.load() != 2)
+    return false;
+  found = badIndex;
+  badIndexState = 0;
+  return true;
 }
 
 const char *blasKernel() { return openblas_get_corename(); }

@@ -28,6 +28,9 @@ static void durationText(double seconds, char *text, size_t size) {
     std::snprintf(text, size, "%.1f h", seconds / 3600);
 }
 
+/// The sign of a NaN means nothing, but would be printed.
+static double unsignedNan(double value) { return std::isnan(value) ? std::fabs(value) : value; }
+
 void ProgressLine::show(const StepResult &result) {
   int64_t took = result.times.end - result.times.begin;
   for (size_t i = 0; i < queueBusy.size(); ++i)
@@ -53,7 +56,7 @@ void ProgressLine::show(const StepResult &result) {
     used = std::min(used, int(sizeof line) - 8);
   };
   if (!forward)
-    add("  loss %.5g  grad norm %.4g", result.loss, double(result.norm));
+    add("  loss %.5g  grad norm %.4g", unsignedNan(result.loss), unsignedNan(double(result.norm)));
   add("  %.0f tokens/s  %s left", rate, left);
   if (!forward && !result.applied)
     add("  skipped: %s is not finite", result.nonfinite >= 0 ? session.program().tensors[result.nonfinite].name.c_str() : "the gradient norm");

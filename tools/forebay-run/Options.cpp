@@ -68,18 +68,22 @@ public:
       options.feeds.randomBatches = mode == "random";
       return true;
     });
-    text("seed", [&](const std::string &v) { return count("seed", v, options.feeds.seed); });
+    text("seed", [&](const std::string &v) { return count("seed", v, options.feeds.seed, 0, UINT64_MAX); });
     text("lr-schedule", [&](const std::string &v) {
       std::string error, hint;
+      options.hasSchedule = true;
       if (Schedule::parse(v, options.session.schedule, error, hint))
         return true;
-      problems.error("--lr-schedule=" + v, error).note(hint);
+      problems.error("--lr-schedule=" + v, error, hint);
       return false;
     });
-    text("hyper", [&](const std::string &v) { return hyper(v); });
+    text("hyper", [&](const std::string &v) {
+      options.session.hyper.push_back(v);
+      return true;
+    });
     text("weights", [&](const std::string &v) { return path("weights", v, options.weights.source); });
     flag("verify", [&] { options.weights.verify = true; });
-    text("init", [&](const std::string &v) { return count("init", v, options.weights.initSeed) && (options.weights.hasInit = true); });
+    text("init", [&](const std::string &v) { return count("init", v, options.weights.initSeed, 0, UINT64_MAX) && (options.weights.hasInit = true); });
     text("save-weights", [&](const std::string &v) { return path("save-weights", v, options.saveWeights); });
     text("save-outputs", [&](const std::string &v) { return path("save-outputs", v, options.saveOutputs); });
     text("metrics", [&](const std::string &v) { return path("metrics", v, options.metrics); });
@@ -116,7 +120,7 @@ public:
         else if (options.program.empty() && !argument.empty())
           options.program = argument;
         else
-          problems.error(argument.empty() ? "''" : argument, "a second program").note("forebay-run takes one STEP.so");
+          problems.error(argument.empty() ? "''" : argument, "a second program", "forebay-run takes one STEP.so");
         continue;
       }
       size_t equals = argument.find('=');
@@ -132,9 +136,9 @@ public:
       }
       if (known->flag) {
         if (equals != std::string::npos)
-          problems.error(argument, "--" + name + " takes no value");
+          problems.error(argument, "--" + name + " takes no value", "write --" + name);
         else
-          known->flag();
+          given.insert(name), known->flag();
         continue;
       }
       std::string value;
@@ -143,9 +147,10 @@ public:
       } else if (i + 1 < argc && std::strncmp(argv[i + 1], "--", 2) != 0) {
         value = argv[++i];
       } else {
-        problems.error("--" + name, "needs a value: --" + name + "=...");
+        problems.error("--" + name, "needs a value", "write --" + name + "=VALUE; --help says which");
         continue;
       }
+      given.insert(name);
       known->value(value);
     }
   }
@@ -158,15 +163,16 @@ public:
       return;
     }
     if (options.program.empty() && !problems.any())
-      problems.error("forebay-run", "no program").note("usage: forebay-run STEP.so [options]; see --help");
-    if (options.checkpointDir.empty() && options.checkpointEvery != 0)
-      problems.error("--checkpoint-every", "needs --checkpoint-dir=DIR");
-    if (options.checkpointDir.empty() && options.resume)
-      problems.error("--resume", "needs --checkpoint-dir=DIR");
-    if (options.feeds.tokens.empty() && options.feeds.randomBatches)
-      problems.error("--batching=random", "needs --tokens=FILE");
-    if (!machine.empty() || !output.empty())
-      problems.error(machine.empty() ? "-o" : "--machine", "goes with --calibrate only");
+      problems.error("forebay-run", "no program", "usage: forebay-run STEP.so [options]; see --help");
+    // An option without the one that it depends on would be ignored.
+    for (const char *name : {"checkpoint-every", "resume"})
+      needs(name, given.count("checkpoint-dir"), "--checkpoint-dir=DIR");
+    for (const char *name : {"tokens-type", "tokens-input", "tokens-labels", "tokens-shift", "batching"})
+      needs(name, given.count("tokens"), "--tokens=FILE");
+    needs("seed", options.feeds.randomBatches, "--batching=random");
+    needs("repeat", given.count("feed") || given.count("tokens"), "--feed=INPUT=FILE.npy");
+    for (const char *name : {"machine", "output"})
+      needs(name, options.calibrate, "--calibrate");
   }
 
 private:
@@ -184,34 +190,39 @@ private:
     for (const Entry &entry : entries)
       if (entry.name != "output")
         known += " --" + entry.name;
-    problems.error(argument, "unknown option").note("known options:" + known);
+    problems.error(argument, "unknown option", "known options:" + known);
   }
 
-  bool bad(const char *name, const std::string &value, const std::string &wanted) {
-    problems.error(std::string("--") + name + "=" + value, wanted);
+  bool bad(const char *name, const std::string &value, const std::string &what, const std::string &hint) {
+    problems.error(std::string("--") + name + "=" + value, what, hint);
     return false;
   }
 
-  bool count(const char *name, const std::string &value, uint64_t &to, uint64_t least = 0, uint64_t most = uint64_t(1) << 62) {
+  void needs(const std::string &name, bool there, const std::string &what) {
+    if (given.count(name) && !there)
+      problems.error(name == "output" ? "-o" : "--" + name, "needs " + what, "add " + what + ", or leave it out");
+  }
+
+  bool count(const char *name, const std::string &value, uint64_t &to, uint64_t least = 0, uint64_t most = 1000000000000) {
     uint64_t parsed;
-    if (!parseCount(value, parsed) || parsed < least || parsed > most)
-      return bad(name, value,
-                 "must be a whole number" + (least > 0 ? " of at least " + std::to_string(least) : std::string()) +
-                     (most < uint64_t(1) << 62 ? " and at most " + std::to_string(most) : ""));
+    if (!parseCount(value, parsed))
+      return bad(name, value, "is not a whole number", "for example --" + std::string(name) + "=" + std::to_string(std::max<uint64_t>(least, 8)));
+    if (parsed < least || parsed > most)
+      return bad(name, value, parsed < least ? "is too small" : "is too large", std::to_string(least) + " to " + std::to_string(most));
     to = parsed;
     return true;
   }
 
   bool path(const char *name, const std::string &value, std::string &to) {
     if (value.empty())
-      return bad(name, value, "is empty");
+      return bad(name, value, "is empty", std::string("write --") + name + "=VALUE");
     to = value;
     return true;
   }
 
   bool choice(const char *name, const std::string &value, const std::vector<std::string> &known, std::string &to) {
     if (std::find(known.begin(), known.end(), value) == known.end())
-      return bad(name, value, "must be one of " + joined(known));
+      return bad(name, value, "is not known", "known: " + joined(known));
     to = value;
     return true;
   }
@@ -220,28 +231,15 @@ private:
     // Names of inputs may hold '=', paths may too: the last one that leaves a name is not better than the first.
     size_t equals = value.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == value.size())
-      return bad("feed", value, "must be INPUT=FILE.npy");
+      return bad("feed", value, "is not INPUT=FILE.npy", "for example --feed=input_ids=ids.npy");
     options.feeds.arrays.push_back({value.substr(0, equals), value.substr(equals + 1)});
-    return true;
-  }
-
-  bool hyper(const std::string &value) {
-    size_t equals = value.find('=');
-    double number = 0;
-    std::string right = equals == std::string::npos ? "" : value.substr(equals + 1);
-    std::string lower = right;
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-    if (lower == "true" || lower == "false")
-      number = lower == "true";
-    else if (equals == 0 || !parseNumber(right, number))
-      return bad("hyper", value, "must be KEY=NUMBER");
-    options.session.hyper[value.substr(0, equals)] = number;
     return true;
   }
 
   RunOptions &options;
   Problems &problems;
   std::vector<Entry> entries;
+  std::set<std::string> given;
   std::string machine, output;
 };
 
@@ -249,7 +247,7 @@ void readEnvironment(RunOptions &options, Problems &problems) {
   if (const char *seed = std::getenv("FOREBAY_DELAY_SEED"); seed && *seed) {
     options.session.delays = parseCount(seed, options.session.delaySeed);
     if (!options.session.delays)
-      problems.error("FOREBAY_DELAY_SEED", std::string("'") + seed + "' is not a whole number");
+      problems.error("FOREBAY_DELAY_SEED", std::string("'") + seed + "' is not a whole number", "for example FOREBAY_DELAY_SEED=1");
   }
   if (const char *fault = std::getenv("FOREBAY_FAULT"); fault && *fault) {
     std::string text = fault;
@@ -260,7 +258,7 @@ void readEnvironment(RunOptions &options, Problems &problems) {
     if (options.session.fault)
       options.session.faultPattern = text.substr(comma + middle.size());
     else
-      problems.error("FOREBAY_FAULT", "'" + text + "' is not of the form nan@step=7,param=REGEX");
+      problems.error("FOREBAY_FAULT", "'" + text + "' names no fault", "write nan@step=7,param=REGEX");
   }
 }
 

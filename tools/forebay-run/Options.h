@@ -18,6 +18,7 @@ struct RunOptions {
   uint64_t steps = 0;
   FeedOptions feeds;
   WeightOptions weights;
+  bool hasSchedule = false;
   SessionOptions session;           ///< schedule, hyper, threads, delays, fault
   std::string saveWeights, saveOutputs, metrics, trace, profile;
   std::string checkpointDir;

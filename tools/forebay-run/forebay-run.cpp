@@ -3,18 +3,20 @@
 #include "Checkpoint.h"
 #include "Console.h"
 #include "Describe.h"
+#include "FileUses.h"
 #include "Metrics.h"
 #include "Options.h"
 #include "Outputs.h"
+#include "Signals.h"
 #include "TraceFile.h"
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <sys/stat.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 using namespace forebay;
@@ -22,21 +24,13 @@ using namespace forebay::rt;
 
 namespace {
 
-std::atomic<int> interrupted{0};
+/// errno of the first write to the standard output that failed.
+int outputErrno = 0;
+bool isRun = false;
 
-/// The first signal lets the step end; the second ends at once.
-void onSignal(int number) {
-  if (interrupted.exchange(number) != 0)
-    _exit(128 + number);
-}
-
-void installHandlers() {
-  struct sigaction action {};
-  action.sa_handler = onSignal;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+void flushOutput() {
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && outputErrno == 0)
+    outputErrno = errno != 0 ? errno : EIO;
 }
 
 class RunData : public StepData {
@@ -52,19 +46,6 @@ private:
   const Feeds &feeds;
   Outputs *outputs;
 };
-
-/// Looks now, not after hours of training, whether a file can be made.
-void checkWritable(const char *option, const std::string &path, Problems &problems) {
-  if (path.empty())
-    return;
-  std::string where = std::string(option) + "=" + path;
-  if (isFolder(path))
-    problems.error(where, "is a folder");
-  else if (!isFolder(folderOf(path)))
-    problems.error(where, "folder " + folderOf(path) + " is not there");
-  else if (access(exists(path) ? path.c_str() : folderOf(path).c_str(), W_OK) != 0)
-    problems.error(where, std::strerror(errno));
-}
 
 class Run {
 public:
@@ -83,34 +64,15 @@ private:
     loaded = loadProgram(options.program, problems);
     if (!loaded)
       return false;
-    const Program &program = loaded->program;
-    feeds.bind(program, options.feeds, problems);
-    checkWritable("--save-weights", options.saveWeights, problems);
-    checkWritable("--trace", options.trace, problems);
-    checkWritable("--profile", options.profile, problems);
-    bool forward = program.entry == "forward";
-    if (!options.saveOutputs.empty() && !forward)
-      problems.error("--save-outputs", "the program trains").note("compile the model with --forward to get its outputs");
-    if (forward && !options.checkpointDir.empty())
-      problems.error("--checkpoint-dir", "the program does not train: nothing changes that could be kept");
-    if (problems.any())
+    feeds.bind(loaded->program, options.feeds, problems);
+    checkOptions();
+    checkFiles();
+    if (problems.any() || !openCheckpoint())
       return false;
-    bool found = false;
-    if (!options.checkpointDir.empty()) {
-      checkpoints = std::make_unique<Checkpoints>(options.checkpointDir);
-      std::vector<std::string> notices;
-      if (!checkpoints->prepare(problems) || (options.resume && !checkpoints->openNewest(problems, found, notices)))
-        return false;
-      for (const std::string &notice : notices)
-        std::fprintf(stderr, "warning: %s\n", notice.c_str());
-    }
-    resumed = found;
-    if (resumed)
-      before = checkpoints->progress();
     if (!options.hasSteps) {
       options.steps = feeds.stepsAvailable();
       if (options.steps == 0) {
-        problems.error("--steps", "the data does not say how many steps to run").note("give --steps=N");
+        feeds.reportNoSteps(problems);
         return false;
       }
     }
@@ -123,26 +85,85 @@ private:
     return true;
   }
 
+  /// Options that this program would ignore.
+  void checkOptions() {
+    const Program &program = loaded->program;
+    if (program.entry != "forward") {
+      if (!options.saveOutputs.empty())
+        problems.error("--save-outputs", "the program trains", "compile the model with --forward to get its outputs");
+      bool hasRate = std::any_of(program.hyper.begin(), program.hyper.end(), [](const HyperDefault &hyper) { return hyper.name == "lr"; });
+      if (options.hasSchedule && !hasRate)
+        problems.error("--lr-schedule", "optimizer '" + program.optimizer + "' has no hyper-parameter 'lr'", "leave the option out");
+      return;
+    }
+    for (auto [name, given] : {std::pair("--lr-schedule", options.hasSchedule), std::pair("--hyper", !options.session.hyper.empty()),
+                               std::pair("--save-weights", !options.saveWeights.empty()), std::pair("--checkpoint-dir", !options.checkpointDir.empty()),
+                               std::pair("FOREBAY_FAULT", options.session.fault)})
+      if (given)
+        problems.error(name, "the program does not train", "leave it out; a program made without --forward trains");
+  }
+
+  void checkFiles() {
+    const Program &program = loaded->program;
+    FileUses uses(problems);
+    uses.input("the program", options.program);
+    for (const auto &[what, path] : weightFiles(program, options.program, options.weights))
+      uses.input(what, path);
+    for (const auto &[input, path] : options.feeds.arrays)
+      uses.input("read by --feed=" + input, path);
+    uses.input("read by --tokens", options.feeds.tokens);
+    uses.standardStreams();
+    uses.checkpoints(options.checkpointDir);
+    uses.output("--save-weights", options.saveWeights, FileUses::Replaced);
+    uses.output("--metrics", options.metrics, FileUses::Streamed);
+    uses.output("--trace", options.trace, FileUses::Streamed);
+    uses.output("--profile", options.profile, FileUses::Streamed);
+    if (!options.saveOutputs.empty() && program.entry == "forward")
+      for (const Tensor &tensor : program.tensors)
+        if (tensor.role == Role::Output || tensor.role == Role::Loss)
+          uses.outputInFolder("--save-outputs", Outputs::pathOf(options.saveOutputs, tensor.name));
+  }
+
+  /// Finds what to go on from, and sees that this program can.
+  bool openCheckpoint() {
+    if (options.checkpointDir.empty())
+      return true;
+    checkpoints = std::make_unique<Checkpoints>(options.checkpointDir);
+    if (!checkpoints->prepare(options.resume, problems))
+      return false;
+    if (!options.resume)
+      return true;
+    std::vector<std::string> notices;
+    bool good = checkpoints->openNewest(problems, resumed, notices) && (!resumed || checkpoints->matches(loaded->program, problems, notices));
+    for (const std::string &notice : notices)
+      std::fprintf(stderr, "warning: %s\n", notice.c_str());
+    if (resumed)
+      before = checkpoints->progress();
+    return good;
+  }
+
   bool start() {
     const Program &program = loaded->program;
     SessionOptions &own = options.session;
     if (!own.schedule.hasTotal)
       own.schedule.total = std::max(options.steps, own.schedule.warmup);
     own.attempts = before.attempts;
+    // A trace keeps the last commands of each queue; short runs need less room.
+    constexpr uint64_t kMostEvents = 1 << 20;
     if (!options.trace.empty())
-      own.traceEvents = std::min<uint64_t>((program.step.size() + program.flush.size()) * program.accumulate * std::max<uint64_t>(todo, 1) + 1,
-                                           uint64_t(1) << 20);
+      own.traceEvents = std::min<double>(double(program.step.size() + program.flush.size()) * program.accumulate * double(std::max<uint64_t>(todo, 1)) + 1,
+                                         double(kMostEvents));
     session = Session::create(*loaded, own, problems);
     if (!session)
       return false;
     options.weights.skipParameters = resumed;
     if (!loadWeights(*session, options.program, options.weights, problems))
       return false;
-    if (resumed && !checkpoints->restore(*session, problems))
+    if (resumed)
+      checkpoints->restore(*session);
+    if (!options.saveOutputs.empty() && !outputs.open(program, options.saveOutputs, problems))
       return false;
     if (!options.metrics.empty() && !metrics.open(options.metrics, *session, before.attempts, problems))
-      return false;
-    if (!options.saveOutputs.empty() && !outputs.open(program, options.saveOutputs, problems))
       return false;
     data = std::make_unique<RunData>(feeds, options.saveOutputs.empty() ? nullptr : &outputs);
     session->setData(data.get());
@@ -151,13 +172,12 @@ private:
       std::printf("going on after step %llu of %llu\n", (unsigned long long)before.attempts, (unsigned long long)options.steps);
     if (todo == 0)
       std::printf("nothing to do: %llu steps have run already\n", (unsigned long long)before.attempts);
-    std::fflush(stdout);
+    flushOutput();
     return true;
   }
 
   void train() {
-    std::signal(SIGPIPE, SIG_IGN); // a closed pipe must not end a run
-    installHandlers();
+    setActivity(kSteps);
     std::function<void(const StepResult &)> done = [this](const StepResult &result) {
       metrics.write(result);
       line->show(result);
@@ -170,7 +190,9 @@ private:
         piece = std::min(left, options.checkpointEvery - session->progress().attempts % options.checkpointEvery);
       left -= std::min(left, session->run(piece, done, &interrupted));
       session->flush();
-      if (checkpoints && options.checkpointEvery != 0 && session->progress().attempts % options.checkpointEvery == 0)
+      if (session->reportBadIndex(problems))
+        failed = true;
+      else if (checkpoints && options.checkpointEvery != 0 && session->progress().attempts % options.checkpointEvery == 0)
         saveCheckpoint();
     }
     line->end();
@@ -180,12 +202,15 @@ private:
     if (session->progress().attempts == saved)
       return;
     std::string error;
-    if (checkpoints->save(*session, error)) {
+    setActivity("the checkpoint to be written");
+    bool written = checkpoints->save(*session, error);
+    setActivity(kSteps);
+    if (written) {
       saved = session->progress().attempts;
       return;
     }
     // A run that cannot keep its state would only find out at its end.
-    problems.error(error, "the checkpoint was not written; the ones before are untouched");
+    problems.error(error, "the checkpoint was not written; the ones before are untouched", "make room, then go on with --resume");
     failed = true;
   }
 
@@ -194,27 +219,33 @@ private:
     if (checkpoints && !failed)
       saveCheckpoint();
     std::string error;
+    const char *room = "the run has ended: make room, and run again";
+    setActivity("the outputs to be written");
     if (!options.saveOutputs.empty() && !outputs.commit(session->progress().attempts, error))
-      problems.error("--save-outputs=" + options.saveOutputs, error);
+      problems.error("--save-outputs=" + options.saveOutputs, error, room);
+    setActivity("the weights to be written");
     if (!options.saveWeights.empty() && !saveWeights(*session, options.saveWeights, error))
-      problems.error("--save-weights=" + options.saveWeights, error);
+      problems.error("--save-weights=" + options.saveWeights, error, checkpoints && !failed ? "the checkpoint has them" : room);
+    setActivity("the metrics, trace and profile to be written");
     if (!metrics.close(error))
-      problems.error("--metrics=" + options.metrics, error + "; later steps are not in it");
+      problems.error("--metrics=" + options.metrics, error, "later steps are not in it; the training is not affected");
     uint64_t lost = 0;
     if (!options.trace.empty() && !writeTrace(*session, options.trace, lost, error))
-      problems.error("--trace=" + options.trace, error);
+      problems.error("--trace=" + options.trace, error, "the training is not affected");
     if (lost != 0)
       std::fprintf(stderr, "note: --trace: the first %llu commands no longer fitted\n", (unsigned long long)lost);
     if (!options.profile.empty() && !writeProfile(*session, *line, options.profile, error))
-      problems.error("--profile=" + options.profile, error);
+      problems.error("--profile=" + options.profile, error, "the training is not affected");
     printSummary(*session, *line, before);
     if (stopped)
       std::printf("stopped after step %llu\n", (unsigned long long)session->progress().attempts);
-    std::fflush(stdout);
+    flushOutput();
     if (problems.any())
       return 1;
     return stopped ? 128 + interrupted : 0;
   }
+
+  static constexpr const char *kSteps = "the steps that have begun to end";
 
   RunOptions &options;
   Problems &problems;
@@ -228,51 +259,67 @@ private:
   Metrics metrics;
   Progress before;
   uint64_t todo = 0, saved = 0;
-  bool resumed = false, failed = false;
+  bool resumed = false, failed = false; ///< failed: no more steps, no more checkpoints
 };
+
+int print(const std::string &text) {
+  std::fputs(text.c_str(), stdout);
+  flushOutput();
+  return 0;
+}
 
 int runTool(int argc, char **argv, Problems &problems) {
   RunOptions options;
   bool ok = parseOptions(argc, argv, options, problems);
   if (!ok)
     return 1;
-  if (options.help) {
-    std::fputs(kHelp, stdout);
-    return 0;
-  }
-  if (options.version) {
-    std::printf("forebay-run %s (program version %u, kernel interface %d)\n", FOREBAY_VERSION, kProgramAbi, FOREBAY_KERNEL_ABI);
-    return 0;
-  }
+  if (options.help)
+    return print(kHelp);
+  if (options.version)
+    return print(std::string("forebay-run ") + FOREBAY_VERSION + " (program version " + std::to_string(kProgramAbi) + ", kernel interface " +
+                 std::to_string(FOREBAY_KERNEL_ABI) + ")\n");
   if (options.calibrate) {
-    problems.error("--calibrate", "measuring a machine comes with the planner's machine files, which this version does not have")
-        .note("compile for a machine that is known: cpu, superchip-emu");
+    problems.error("--calibrate", "measuring a machine comes with the planner's machine files, which this version does not have",
+                   "compile for a machine that is known: cpu, superchip-emu");
     return 1;
   }
   if (!options.describe.empty()) {
     Program program;
     if (!readProgram(options.program, program, problems))
       return 1;
-    std::string text = options.describe == "text" ? describeText(program) : describeJson(program, options.describe == "commands");
-    std::fputs(text.c_str(), stdout);
-    return 0;
+    return print(options.describe == "text" ? describeText(program) : describeJson(program, options.describe == "commands"));
   }
+  std::signal(SIGPIPE, SIG_IGN); // a closed pipe must not end a run
+  isRun = true;
+  installSignalHandlers();
   return Run(options, problems).run();
+}
+
+/// A file that we open must not become the standard output because the shell has closed that.
+void keepStandardStreams() {
+  for (int fd : {0, 1, 2})
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0)
+      return;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
+  keepStandardStreams();
+  std::signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error like any other
   Problems problems;
   int status = 1;
   try {
     status = runTool(argc, argv, problems);
   } catch (const std::bad_alloc &) {
-    problems.error("forebay-run", "out of memory");
+    problems.error("forebay-run", "out of memory", "free memory, or compile for a smaller batch");
   } catch (const std::exception &e) {
-    problems.error("forebay-run", e.what());
+    problems.error("forebay-run", e.what(), "this is a bug in forebay-run, or in a file that it read");
   }
-  std::fflush(stdout);
+  flushOutput();
+  // A run does not depend on who reads its progress.
+  if (outputErrno != 0 && !(isRun && (outputErrno == EPIPE || outputErrno == EBADF)))
+    problems.error("stdout", std::strerror(outputErrno), isRun ? "the run has ended; only what it prints is lost" : "redirect the output to a place with room");
   std::fputs(problems.text().c_str(), stderr);
   return problems.any() ? 1 : status;
 }

@@ -106,9 +106,11 @@ void HostDevice::prepare(const std::vector<Command> &list, size_t base, bool flu
         prepared.job.phaseEnd.push_back(prepared.job.tiles);
         prepared.job.parallel |= tiles > 1;
       }
+      const Kernel &kernel = program.kernels[command.kernel];
+      prepared.readsIndices = !kernel.compiled && (kernel.name == "embedding" || kernel.name == "cross_entropy");
       // A parameter that is split has several partial norms; element 0 is in the first.
       const FaultPlan &fault = config.fault;
-      if (fault.enabled && program.kernels[command.kernel].name == "norm_partials" && command.tensor >= 0 && !hit[command.tensor] &&
+      if (fault.enabled && kernel.name == "norm_partials" && command.tensor >= 0 && !hit[command.tensor] &&
           std::count(fault.tensors.begin(), fault.tensors.end(), uint32_t(command.tensor)) != 0)
         prepared.faulty = hit[command.tensor] = true;
     }
@@ -230,10 +232,16 @@ void HostDevice::execute(QueueState &queue, Prepared &prepared, uint64_t step, u
   case CommandKind::Dispatch: {
     if (prepared.faulty && step == config.fault.step && command.operands[0].bytes >= sizeof(float))
       *static_cast<float *>(first) = std::numeric_limits<float>::quiet_NaN();
-    if (!sharing)
-      return queue.workers->run(prepared.job);
-    std::lock_guard<std::mutex> mine(turn);
-    return queue.workers->run(prepared.job);
+    if (sharing) {
+      std::lock_guard<std::mutex> mine(turn);
+      queue.workers->run(prepared.job);
+    } else {
+      queue.workers->run(prepared.job);
+    }
+    int64_t index, size;
+    if (prepared.readsIndices && config.takeBadIndex && hooks.badIndex && config.takeBadIndex(index, size))
+      hooks.badIndex(hooks.user, step, prepared.index, index, size);
+    return;
   }
   case CommandKind::Copy:
     for (size_t i = 0; i < prepared.operands.size(); i += 2)

@@ -59,6 +59,7 @@ private:
     std::vector<void *> operands;
     std::vector<Target> waits;
     bool faulty = false;
+    bool readsIndices = false; ///< its kernel may find one out of range
   };
   struct QueueState {
     std::vector<Prepared> step, flush;

@@ -41,6 +41,8 @@ struct BackendHooks {
   bool (*verdict)(void *user, uint64_t step, const float *verdict) = nullptr;
   /// Reads tensor `tensor` (the loss if negative) of `micro`.
   void (*report)(void *user, uint64_t micro, int32_t tensor, const void *source, size_t bytes) = nullptr;
+  /// `command` of Program::step has met an index that its table of `size` rows does not have. Comes before the verdict of `step`.
+  void (*badIndex)(void *user, uint64_t step, uint32_t command, int64_t index, int64_t size) = nullptr;
 };
 
 /// NaN in element 0 of the gradients of some parameters at one step, for tests.
@@ -56,6 +58,7 @@ struct BackendConfig {
   unsigned threads = 1;              ///< compute workers of all queues together
   BackendHooks hooks;
   void (*startWorker)() = nullptr;   ///< called once on every compute worker before its first command
+  bool (*takeBadIndex)(int64_t &index, int64_t &size) = nullptr; ///< asked after each command whose kernel reads indices
   uint64_t traceEvents = 0;          ///< commands that the trace of each queue can hold; 0: no trace
   bool delays = false;               ///< random delays in every queue
   uint64_t delaySeed = 0;

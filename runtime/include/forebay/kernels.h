@@ -38,5 +38,15 @@ const char *blasKernel();
 /// kernel, so that nothing is allocated during a step.
 void warmUpBlas();
 
+/// An index into a table, or a label, that is out of range. Feeds are checked before a run; what a model computes can only be seen by the kernel
+/// that uses it, which has no other way to say so. Its result for that index is NaN.
+struct BadIndex {
+  int64_t index = 0, size = 0;
+};
+/// Called by kernels; the first is kept until it is taken. Any thread; does not allocate.
+void reportBadIndex(int64_t index, int64_t size);
+/// Whether there was one since the last call.
+bool takeBadIndex(BadIndex &found);
+
 } // namespace forebay::kernels
 #endif

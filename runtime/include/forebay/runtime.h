@@ -30,7 +30,8 @@ typedef enum fb_status {
   FB_BAD_WEIGHTS = 3,      /* weights missing, of other shapes, not those recorded */
   FB_IO = 4,               /* a file cannot be written */
   FB_NO_RESOURCES = 5,     /* memory or threads */
-  FB_INTERNAL = 6
+  FB_INTERNAL = 6,
+  FB_BAD_DATA = 7          /* an index out of range in a row that was fed, or computed from it */
 } fb_status;
 
 typedef struct fb_program fb_program;
@@ -100,7 +101,8 @@ typedef struct fb_step {
 /* Called after each step; a value other than 0 ends the run after the steps that have begun. */
 typedef int (*fb_step_fn)(void *user, const fb_step *step);
 
-/* Runs up to `steps` steps, then applies what is pending. `ran` (may be null): how many there were. */
+/* Runs up to `steps` steps, then applies what is pending. `ran` (may be null): how many there were. After FB_BAD_DATA nothing was applied from
+ * the step on that `fb_error` names; the session runs no more. */
 fb_status fb_session_run(fb_session *session, uint64_t steps, fb_step_fn done, void *user, uint64_t *ran);
 
 #ifdef __cplusplus

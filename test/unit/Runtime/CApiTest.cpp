@@ -124,7 +124,7 @@ TEST(CApi, EveryMistakeIsAStatusWithWords) {
   const char *hyper[] = {"beta1=1", nullptr};
   options.hyper = hyper;
   EXPECT_EQ(fb_session_create(program, &options, &session), FB_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(fb_error()).find("has no 'beta1'"), std::string::npos) << fb_error();
+  EXPECT_NE(std::string(fb_error()).find("has no hyper-parameter 'beta1'"), std::string::npos) << fb_error();
   hyper[0] = "lr";
   EXPECT_EQ(fb_session_create(program, &options, &session), FB_INVALID_ARGUMENT);
   EXPECT_EQ(session, nullptr);
@@ -137,7 +137,6 @@ TEST(CApi, EveryMistakeIsAStatusWithWords) {
   EXPECT_EQ(fb_session_read(session, "layer.weight", nullptr, 12), FB_INVALID_ARGUMENT);
   EXPECT_EQ(fb_session_read(nullptr, "layer.weight", value, 12), FB_INVALID_ARGUMENT);
   EXPECT_EQ(fb_session_save_weights(session, "/none/w"), FB_IO);
-  EXPECT_EQ(fb_session_save_weights(session, "/dev/full"), FB_IO);
   EXPECT_EQ(fb_session_run(nullptr, 1, nullptr, nullptr, nullptr), FB_INVALID_ARGUMENT);
   EXPECT_EQ(fb_session_run(session, 2, nullptr, nullptr, nullptr), FB_OK) << "without feeds, rows are zeros";
   fb_session_destroy(session);

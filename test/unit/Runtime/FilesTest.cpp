@@ -434,13 +434,13 @@ TEST(Feeds, ArraysAndTheirErrors) {
     feeds.bind(program, options, problems);
     EXPECT_EQ(feeds.stepsAvailable(), 2u);
   }
-  EXPECT_EQ(feedErrors(program, options, 3), "error: --feed=input_ids=" + good + ": has 4 rows, 3 steps of 2 micro-steps need 6\n"
+  EXPECT_EQ(feedErrors(program, options, 3), "error: --feed=input_ids=" + good + ": has 4 rows, 3 steps of 2 micro-steps read 6\n"
             "note: give --repeat to start over at its end, or --steps=2\n"
-            "error: --feed=labels=" + goodLabels + ": has 4 rows, 3 steps of 2 micro-steps need 6\n"
+            "error: --feed=labels=" + goodLabels + ": has 4 rows, 3 steps of 2 micro-steps read 6\n"
             "note: give --repeat to start over at its end, or --steps=2\n"
-            "error: --feed=attention_mask=" + mask + ": has 4 rows, 3 steps of 2 micro-steps need 6\n"
+            "error: --feed=attention_mask=" + mask + ": has 4 rows, 3 steps of 2 micro-steps read 6\n"
             "note: give --repeat to start over at its end, or --steps=2\n"
-            "error: --feed=position_ids=" + positions + ": has 4 rows, 3 steps of 2 micro-steps need 6\n"
+            "error: --feed=position_ids=" + positions + ": has 4 rows, 3 steps of 2 micro-steps read 6\n"
             "note: give --repeat to start over at its end, or --steps=2\n") << "all that are too short";
   options.repeat = true;
   EXPECT_EQ(feedErrors(program, options, 3), "");
@@ -477,7 +477,7 @@ TEST(Feeds, TokenErrors) {
   options.tokens = folder.file("odd.bin", "abc");
   EXPECT_NE(feedErrors(program, options).find("has 3 bytes, not a multiple of 2"), std::string::npos);
   options.tokens = folder.file("short.bin", "abcd");
-  EXPECT_NE(feedErrors(program, options).find("has 2 tokens, one row needs 3"), std::string::npos);
+  EXPECT_NE(feedErrors(program, options).find("has 2 tokens, one window needs 3"), std::string::npos);
   options.tokens = folder.file("bad.bin", bytesOf(std::vector<uint16_t>{1, 2, 3, 4, 5, 100, 7, 300, 9, 10, 11, 12}));
   std::string text = feedErrors(program, options);
   EXPECT_NE(text.find("token 5 is 100, out of range for input 'input_ids' (and 1 more such tokens)"), std::string::npos) << text;

@@ -56,6 +56,15 @@ int main(int argc, char **argv) {
   program("offload", tinyProgram(tiny));
   tiny.accumulate = 2;
   program("accumulate", tinyProgram(tiny));
+  // Others that could be taken for `resident` when a run goes on.
+  Program changed = tinyProgram({});
+  for (Tensor &tensor : changed.tensors)
+    tensor.trainable &= tensor.name != "embed.weight";
+  program("frozen", changed);
+  changed = tinyProgram({});
+  changed.hasClip = true;
+  changed.clipNorm = 0.5;
+  program("clip", changed);
   program("forward", tinyForwardProgram());
   Program needs = tinyProgram({});
   needs.isa = "x86-64-v99";
@@ -74,6 +83,7 @@ int main(int argc, char **argv) {
   put("x.npy", rt::npyHeader(DType::F32, {40, kRows, kWidth}) + bytesOf(x));
   put("ids.npy", rt::npyHeader(DType::I64, {40, 2, 2}) + bytesOf(ids));
   put("x-short.npy", rt::npyHeader(DType::F32, {3, kRows, kWidth}) + bytesOf(x).substr(0, 3 * 48));
+  put("x-one.npy", rt::npyHeader(DType::F32, {1, kRows, kWidth}) + bytesOf(x).substr(0, 48));
   put("x-f64.npy", rt::npyHeader(DType::F64, {20, kRows, kWidth}) + bytesOf(x));
   put("x-cut.npy", (rt::npyHeader(DType::F32, {40, kRows, kWidth}) + bytesOf(x)).substr(0, 1000));
   put("x-22.npy", rt::npyHeader(DType::F32, {3, 2, 2}) + bytesOf(x).substr(0, 3 * 16));

@@ -178,7 +178,7 @@ TEST(Session, TrainsLikePlainLoops) {
 TEST(Session, GroupsAndHyper) {
   Folder folder;
   SessionOptions options;
-  options.hyper = {{"lr", 0.0625}, {"momentum", 0.75}};
+  options.hyper = {"lr=0.0625", "momentum=0.5", "momentum=0.75"};
   Opened opened = open(folder, {}, options);
   ASSERT_TRUE(opened.session);
   TinyReference reference;
@@ -191,9 +191,13 @@ TEST(Session, GroupsAndHyper) {
   EXPECT_EQ(tensor(*opened.session, "embed.weight"), reference.e);
 
   Problems problems;
-  options.hyper = {{"beta1", 0.9}};
+  options.hyper = {"beta1=0.9", "lr", "lr=fast", "lr=-1", "momentum=inf"};
   EXPECT_FALSE(Session::create(*opened.loaded, options, problems));
-  EXPECT_EQ(problems.text(), "error: --hyper=beta1: the program's optimizer tiny has no 'beta1'\nnote: it has momentum, lr\n");
+  EXPECT_EQ(problems.text(), "error: --hyper=beta1=0.9: optimizer 'tiny' has no hyper-parameter 'beta1'\nnote: known keys: momentum, lr\n"
+                             "error: --hyper=lr: 'lr' is not KEY=VALUE\nnote: known keys: momentum, lr\n"
+                             "error: --hyper=lr=fast: 'fast' is no value for 'lr'\nnote: a finite number such as 0.1 or 1e-3\n"
+                             "error: --hyper=lr=-1: 'lr' is negative\nnote: it must be at least 0\n"
+                             "error: --hyper=momentum=inf: 'inf' is no value for 'momentum'\nnote: a finite number such as 0.1 or 1e-3\n");
 }
 
 TEST(Session, ClippingIsCounted) {
@@ -376,7 +380,7 @@ TEST(Checkpoint, ResumesWithTheSameBits) {
     first.session->run(5, nullptr);
     Checkpoints checkpoints(folder.path + "/deep/er");
     Problems problems;
-    ASSERT_TRUE(checkpoints.prepare(problems)) << problems.text();
+    ASSERT_TRUE(checkpoints.prepare(false, problems)) << problems.text();
     ASSERT_TRUE(checkpoints.save(*first.session, error)) << error;
 
     // Resumed under the other placement: the checkpoint knows nothing of it.
@@ -390,7 +394,8 @@ TEST(Checkpoint, ResumesWithTheSameBits) {
     EXPECT_EQ(again.progress().attempts, 5u);
     EXPECT_EQ(again.progress().applied, 4u);
     EXPECT_EQ(again.progress().skipped, 1u);
-    ASSERT_TRUE(again.restore(*second.session, problems)) << problems.text();
+    ASSERT_TRUE(again.matches(second.session->program(), problems, notices) && notices.empty()) << problems.text();
+    again.restore(*second.session);
     second.session->run(7, [&](const StepResult &r) {
       EXPECT_EQ(r.loss, losses[r.step - 1]) << r.step;
     });
@@ -406,7 +411,7 @@ TEST(Checkpoint, DamagedOnesArePassedOver) {
   Checkpoints checkpoints(folder.path + "/c");
   Problems problems;
   std::string error;
-  ASSERT_TRUE(checkpoints.prepare(problems));
+  ASSERT_TRUE(checkpoints.prepare(false, problems));
   for (int i = 0; i < 4; ++i) {
     opened.session->run(1, nullptr);
     ASSERT_TRUE(checkpoints.save(*opened.session, error)) << error;
@@ -433,11 +438,14 @@ TEST(Checkpoint, DamagedOnesArePassedOver) {
   std::string flipped = content;
   flipped[flipped.size() - 7] ^= 1;
   EXPECT_EQ(attempt(flipped), 3u) << "one bit of a weight";
+  flipped = content;
+  flipped[flipped.find("\"attempts\":\"4\"") + 12] = '5';
+  EXPECT_EQ(attempt(flipped), 3u) << "a number in the header";
   // Both damaged: an error, not a silent start from the beginning.
   std::ofstream(older, std::ios::binary) << "x";
   Checkpoints fresh(folder.path + "/c");
   EXPECT_FALSE(fresh.openNewest(problems, found, notices));
-  EXPECT_NE(problems.text().find("no checkpoint in " + folder.path + "/c is complete"), std::string::npos) << problems.text();
+  EXPECT_NE(problems.text().find("no checkpoint in " + folder.path + "/c is whole"), std::string::npos) << problems.text();
   // None at all: from the start.
   Problems none;
   Checkpoints empty(folder.path + "/none");
@@ -459,19 +467,92 @@ TEST(Checkpoint, OfAnotherModelIsRefused) {
   bool found;
   std::vector<std::string> notices;
   ASSERT_TRUE(checkpoints.openNewest(problems, found, notices) && found);
-  EXPECT_FALSE(checkpoints.restore(*other.session, problems));
+  EXPECT_FALSE(checkpoints.matches(other.session->program(), problems, notices));
   EXPECT_NE(problems.text().find("was written with 1 micro-steps in a step, the program has 2"), std::string::npos) << problems.text();
 
   Program program = tinyProgram({});
   for (Tensor &t : program.tensors)
     if (t.name == "frozen.bias")
       t.name = "frozen.gain";
-  auto loaded = makeProgram(program, tinyKernels(), problems);
-  auto session = Session::create(*loaded, {}, problems);
   Problems more;
   ASSERT_TRUE(checkpoints.openNewest(more, found, notices) && found);
-  EXPECT_FALSE(checkpoints.restore(*session, more));
-  EXPECT_NE(more.text().find("lacks frozen.gain"), std::string::npos) << more.text();
+  EXPECT_FALSE(checkpoints.matches(program, more, notices));
+  EXPECT_NE(more.text().find("lacks frozen.gain\n"), std::string::npos) << more.text();
+  EXPECT_NE(more.text().find("has frozen.bias, which the program does not know\n"), std::string::npos) << more.text();
+
+  auto differences = [&](auto change) {
+    Program changed = opened.loaded->program;
+    change(changed);
+    Problems some;
+    EXPECT_TRUE(checkpoints.openNewest(some, found, notices) && found);
+    EXPECT_EQ(checkpoints.matches(changed, some, notices), !some.any());
+    return some.text();
+  };
+  auto tensorOf = [](Program &p, const std::string &name) -> Tensor & {
+    return *std::find_if(p.tensors.begin(), p.tensors.end(), [&](const Tensor &t) { return t.name == name; });
+  };
+  EXPECT_EQ(differences([](Program &) {}), "");
+  EXPECT_TRUE(notices.empty());
+  std::string text = differences([&](Program &p) { tensorOf(p, "embed.weight").trainable = false; });
+  EXPECT_NE(text.find("was written with embed.weight trained, the program does not train it\nnote: resume with"), std::string::npos) << text;
+  text = differences([&](Program &p) { tensorOf(p, "frozen.bias").trainable = true; });
+  EXPECT_NE(text.find("was written with frozen.bias frozen, the program trains it\n"), std::string::npos) << text;
+  text = differences([](Program &p) { p.optimizer = "adamw"; });
+  EXPECT_NE(text.find("was written by optimizer tiny, the program has adamw\n"), std::string::npos) << text;
+  text = differences([&](Program &p) { tensorOf(p, "input_ids").shape = {4, 2}; });
+  EXPECT_NE(text.find("was written with rows [2, 2] of input 'input_ids', the program has [4, 2]; its place in the data would be another\n"), std::string::npos) << text;
+  text = differences([&](Program &p) { tensorOf(p, "x").name = "pixels"; });
+  EXPECT_NE(text.find("was written by a program without the input 'pixels'\n"), std::string::npos) << text;
+  text = differences([&](Program &p) { tensorOf(p, "layer.weight/momentum").shape = {3, 1}; });
+  EXPECT_NE(text.find("'layer.weight/momentum' has shape [3] of f32, the program's is [3, 1] of f32\n"), std::string::npos) << text;
+  text = differences([&](Program &p) { tensorOf(p, "layer.weight/momentum").name = "layer.weight/exp_avg"; });
+  EXPECT_NE(text.find("lacks layer.weight/exp_avg\n"), std::string::npos) << text;
+  EXPECT_EQ(differences([](Program &p) { p.hasClip = true, p.clipNorm = 0.5; }), "");
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_NE(notices[0].find("was written with gradient clipping at none, the program has 0.5"), std::string::npos) << notices[0];
+  EXPECT_EQ(differences([](Program &p) { p.modelHash = 1; }), "");
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_NE(notices[0].find("was written by a program of another model file"), std::string::npos) << notices[0];
+}
+
+TEST(Checkpoint, FoldersOfOtherRuns) {
+  Folder folder;
+  Opened opened = open(folder, {}, {});
+  Problems problems;
+  std::string error, where = folder.path + "/c";
+  {
+    Checkpoints checkpoints(where);
+    ASSERT_TRUE(checkpoints.prepare(false, problems)) << problems.text();
+    opened.session->run(3, nullptr);
+    ASSERT_TRUE(checkpoints.save(*opened.session, error)) << error;
+    Checkpoints second(where);
+    EXPECT_FALSE(second.prepare(true, problems)) << "at the same time";
+    EXPECT_NE(problems.text().find("another run is writing to it"), std::string::npos) << problems.text();
+  }
+  Problems fresh;
+  EXPECT_FALSE(Checkpoints(where).prepare(false, fresh));
+  EXPECT_EQ(fresh.text(), "error: --checkpoint-dir=" + where + ": holds checkpoints of an earlier run, the newest of step 3\n"
+                          "note: give --resume to go on with that run, or choose another folder\n");
+
+  // Leftovers of a killed run go; a damaged checkpoint with a higher number neither counts nor pushes whole ones out.
+  std::ofstream(where + "/step-00000009.safetensors") << "x";
+  std::ofstream(where + "/step-00000004.safetensors.tmp1") << "x";
+  Problems none;
+  Checkpoints again(where);
+  ASSERT_TRUE(again.prepare(true, none)) << none.text();
+  EXPECT_NE(access((where + "/step-00000004.safetensors.tmp1").c_str(), F_OK), 0);
+  bool found = false;
+  std::vector<std::string> notices;
+  ASSERT_TRUE(again.openNewest(none, found, notices) && found);
+  EXPECT_EQ(again.progress().attempts, 3u);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_NE(notices[0].find("step-00000009.safetensors: is too short for a safetensors file; going on from "), std::string::npos) << notices[0];
+  auto there = [&](int step) { return access((where + "/step-0000000" + std::to_string(step) + ".safetensors").c_str(), F_OK) == 0; };
+  for (int step : {4, 5}) {
+    opened.session->run(1, nullptr);
+    ASSERT_TRUE(again.save(*opened.session, error)) << error;
+    EXPECT_TRUE(there(step) && there(step - 1) && !there(step - 2) && there(9)) << step;
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -537,8 +618,8 @@ TEST(Weights, Errors) {
   add("extra", DType::F32, {1}, 4);
   ASSERT_TRUE(writeSafetensors(path, tensors, {}, error));
   text = weightErrors(opened, options);
-  EXPECT_EQ(text, "error: --weights=" + path + ": 3 tensors have no data\nnote: missing: embed.weight [5, 1]\nnote: missing: frozen.bias [2]\n"
-                  "note: missing: unused.weight [2]\nnote: --init=SEED draws absent parameters\n");
+  EXPECT_EQ(text, "error: --weights=" + path + ": 3 tensors have no data\nnote: --init=SEED draws absent parameters\nnote: missing: embed.weight [5, 1]\nnote: missing: frozen.bias [2]\n"
+                  "note: missing: unused.weight [2]\n");
   // The rest is drawn.
   options.hasInit = true;
   options.initSeed = 3;

@@ -5,14 +5,13 @@
 #include "forebay/Support/Diagnostics.h"
 #include "forebay/Support/ParseFile.h"
 #include "forebay/Support/Regex.h"
+#include "forebay/hyper.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
-
-#include <cmath>
 
 using namespace mlir;
 using namespace forebay;
@@ -39,84 +38,40 @@ const Builtin builtins[] = {
     },
 };
 
-/// `lr_scale` belongs to a group, not to the optimizer.
-constexpr StringLiteral kLrScale = "lr_scale";
+/// Names and numbers of the optimizer's hyper-parameters; booleans are 0 and 1.
+std::vector<HyperDefault> hyperOf(OptimizerOp optimizer) {
+  std::vector<HyperDefault> result;
+  for (NamedAttribute entry : optimizer.getHyper()) {
+    auto flag = dyn_cast<BoolAttr>(entry.getValue());
+    auto number = dyn_cast<FloatAttr>(entry.getValue());
+    result.push_back({entry.getName().str(), flag ? double(flag.getValue()) : number ? number.getValueAsDouble() : 0.0, bool(flag)});
+  }
+  return result;
+}
 
-/// Reads options into attributes, with the known keys in every complaint.
+/// Reads options into attributes. The rules are shared with the runtime.
 class HyperParser {
 public:
   HyperParser(OptimizerOp optimizer, Diagnostics &diags)
-      : optimizer(optimizer), diags(diags), builder(optimizer.getContext()) {}
+      : optimizer(optimizer), known(hyperOf(optimizer)), diags(diags), builder(optimizer.getContext()) {}
 
   /// Adds the attribute of one `KEY=VALUE` to `values`; false after an error.
   bool parse(StringRef where, StringRef text, bool isGroup, llvm::MapVector<StringRef, Attribute> &values) {
-    auto [key, value] = text.split('=');
-    key = key.trim();
-    value = value.trim();
-    if (key.size() == text.size()) {
-      diags.error(where, "'" + text + "' is not KEY=VALUE").note("known keys: " + knownKeys(isGroup));
+    std::string_view key;
+    double value;
+    HyperError error;
+    if (!readHyper(optimizer.getSymName(), known, isGroup, text, key, value, error)) {
+      diags.error(where, error.what).note(error.note);
       return false;
     }
-    Attribute old = optimizer.getHyper().get(key);
-    if (!old && !(isGroup && key == kLrScale)) {
-      diags.error(where, "optimizer '" + optimizer.getSymName() + "' has no hyper-parameter '" + key + "'")
-          .note("known keys: " + knownKeys(isGroup));
-      return false;
-    }
-    Attribute parsed = isa_and_nonnull<BoolAttr>(old) ? parseBool(value) : parseNumber(value);
-    if (!parsed) {
-      diags.error(where, "'" + value + "' is no value for '" + key + "'")
-          .note(isa_and_nonnull<BoolAttr>(old) ? "true or false" : "a finite number such as 0.1 or 1e-3");
-      return false;
-    }
-    if (auto number = dyn_cast<FloatAttr>(parsed))
-      if (!checkRange(where, key, value, number.getValueAsDouble()))
-        return false;
-    values[key] = parsed;
+    bool isBool = isa_and_nonnull<BoolAttr>(optimizer.getHyper().get(key));
+    values[key] = isBool ? Attribute(builder.getBoolAttr(value != 0)) : Attribute(builder.getF64FloatAttr(value));
     return true;
   }
 
 private:
-  std::string knownKeys(bool isGroup) {
-    SmallVector<StringRef> keys;
-    for (NamedAttribute entry : optimizer.getHyper())
-      keys.push_back(entry.getName());
-    if (isGroup)
-      keys.push_back(kLrScale);
-    return llvm::join(keys, ", ");
-  }
-
-  Attribute parseBool(StringRef value) {
-    if (value.equals_insensitive("true"))
-      return builder.getBoolAttr(true);
-    if (value.equals_insensitive("false"))
-      return builder.getBoolAttr(false);
-    return {};
-  }
-
-  Attribute parseNumber(StringRef value) {
-    double number;
-    if (value.getAsDouble(number) || !std::isfinite(number))
-      return {};
-    return builder.getF64FloatAttr(number);
-  }
-
-  /// Ranges that PyTorch's optimizers enforce for the names they use; keys of a user's own optimizer are free.
-  bool checkRange(StringRef where, StringRef key, StringRef text, double value) {
-    bool isRate = key == "beta1" || key == "beta2";
-    bool isNonNegative = key == "lr" || key == "eps" || key == "weight_decay" || key == "momentum" || key == kLrScale;
-    if (isRate && !(value >= 0 && value < 1)) {
-      diags.error(where, "'" + key + "' is " + text).note("it must be at least 0 and less than 1");
-      return false;
-    }
-    if (isNonNegative && value < 0) {
-      diags.error(where, "'" + key + "' is negative").note("it must be at least 0");
-      return false;
-    }
-    return true;
-  }
-
   OptimizerOp optimizer;
+  std::vector<HyperDefault> known;
   Diagnostics &diags;
   Builder builder;
 };
@@ -186,18 +141,23 @@ func::FuncOp entryFunction(ModuleOp module) {
   return {};
 }
 
-/// nesterov without momentum or with dampening is an error, as in PyTorch.
-bool checkNesterov(StringRef where, OptimizerOp optimizer, DictionaryAttr overrides, Diagnostics &diags) {
-  auto get = [&](StringRef key) {
-    Attribute value = overrides ? overrides.get(key) : Attribute();
-    return value ? value : optimizer.getHyper().get(key);
-  };
-  auto nesterov = dyn_cast_or_null<BoolAttr>(get("nesterov"));
-  auto momentum = dyn_cast_or_null<FloatAttr>(get("momentum")), dampening = dyn_cast_or_null<FloatAttr>(get("dampening"));
-  if (!nesterov || !nesterov.getValue() || !momentum || !dampening ||
-      (momentum.getValueAsDouble() > 0 && dampening.getValueAsDouble() == 0))
+/// Values that do not go together; `overrides` are a group's.
+bool checkTogether(StringRef where, OptimizerOp optimizer, DictionaryAttr overrides, Diagnostics &diags) {
+  std::vector<HyperDefault> known = hyperOf(optimizer);
+  std::vector<double> values;
+  for (const HyperDefault &hyper : known) {
+    Attribute own = overrides ? overrides.get(hyper.name) : Attribute();
+    if (auto flag = dyn_cast_or_null<BoolAttr>(own))
+      values.push_back(flag.getValue());
+    else if (auto number = dyn_cast_or_null<FloatAttr>(own))
+      values.push_back(number.getValueAsDouble());
+    else
+      values.push_back(hyper.value);
+  }
+  HyperError error;
+  if (checkHyper(known, values, error))
     return true;
-  diags.error(where, "nesterov needs a momentum above 0 and no dampening").note("for example momentum=0.9");
+  diags.error(where, error.what).note(error.note);
   return false;
 }
 
@@ -247,14 +207,14 @@ static bool assignGroups(func::FuncOp entry, OptimizerOp optimizer, ArrayRef<std
     for (auto &[key, value] : values)
       entries.emplace_back(builder.getStringAttr(key), value);
     DictionaryAttr hyper = builder.getDictionaryAttr(entries);
-    good &= checkNesterov(where, optimizer, hyper, diags);
+    good &= checkTogether(where, optimizer, hyper, diags);
 
     bool matchesAny = false;
     SmallVector<std::string> names;
     for (unsigned i = 0; i < entry.getNumArguments(); ++i) {
       auto name = entry.getArgAttrOfType<StringAttr>(i, kNameAttr);
       auto role = entry.getArgAttrOfType<RoleAttr>(i, kRoleAttr);
-      if (!name || !role || role.getValue() != Role::Parameter)
+      if (!name || !role || role.getValue() != train::Role::Parameter)
         continue;
       if (names.size() < 6)
         names.push_back(name.str());
@@ -294,7 +254,7 @@ LogicalResult forebay::configureOptimizer(ModuleOp module, const OptimizerOption
   for (auto &[key, value] : defaults)
     entries.emplace_back(builder.getStringAttr(key), value);
   optimizer.setHyperAttr(builder.getDictionaryAttr(entries));
-  good &= checkNesterov("--hyper", optimizer, {}, diags);
+  good &= checkTogether("--hyper", optimizer, {}, diags);
 
   if (func::FuncOp entry = entryFunction(module))
     good &= assignGroups(entry, optimizer, options.groups, diags);

@@ -8,7 +8,8 @@ import time
 
 folder, command = sys.argv[1], sys.argv[2:]
 environment = dict(os.environ, FOREBAY_DELAY_SEED="1")  # steps long enough to be met in the middle
-process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+# Jobs in the background inherit that SIGINT is ignored.
+process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 metrics = folder + "/m.jsonl"
 begin = time.time()
 while time.time() - begin < 60 and not (os.path.exists(metrics) and os.path.getsize(metrics) > 2000):
