@@ -143,7 +143,7 @@ void Feeds::bindArray(const std::string &input, const std::string &path, Problem
   MappedFile file;
   std::string error;
   if (!file.open(path, error) || !parseNpy(file.view(), source.array, error)) {
-    problems.error(where, error, "save the rows with numpy.save, C order, as " + std::string(name(tensor.type)));
+    problems.error(where, error, "save the rows with numpy.save, in C order and little-endian, as " + std::string(name(tensor.type)));
     return;
   }
   if (source.array.type != tensor.type)
@@ -222,6 +222,8 @@ void Feeds::bindTokens(Problems &problems) {
     source.shift = shift;
   };
   // What is named on purpose must not be passed over.
+  if (!options.tokensLabels.empty() && labels == ids)
+    problems.error("--tokens-labels=" + tensor.name, "is the input that takes the tokens", "name another input, or leave it out");
   for (auto [option, index] : {std::pair("--tokens-input", options.tokensInput.empty() ? -1 : ids), std::pair("--tokens-labels", options.tokensLabels.empty() ? -1 : labels)})
     if (index >= 0 && sources[index].kind != Kind::None)
       problems.error(std::string(option) + "=" + program->tensors[index].name, "the input has a --feed already", "leave one of them out");
@@ -330,7 +332,7 @@ void Feeds::reportNoSteps(Problems &problems) const {
     const Source &source = sources[i];
     if (source.rows >= program->accumulate)
       continue;
-    std::string has = "has " + counted(source.rows, "row") + ", " + stepsText(1) + std::to_string(program->accumulate);
+    std::string has = source.rows == 0 ? "has no rows" : "has " + counted(source.rows, "row") + ", " + stepsText(1) + std::to_string(program->accumulate);
     if (source.kind == Kind::Array)
       problems.error("--feed=" + program->tensors[i].name + "=" + source.file, has,
                      source.rows == 0 ? "save at least one row"

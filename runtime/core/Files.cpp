@@ -5,6 +5,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -116,7 +117,9 @@ bool AtomicFile::open(const std::string &path, std::string &error) {
     else if (errno == ENXIO && S_ISFIFO(info.st_mode))
       return error = "is a pipe that nobody reads", false;
   } else {
-    temporary = target + ".tmp" + std::to_string(getpid());
+    // A name can have 255 bytes.
+    size_t name = target.rfind('/') + 1;
+    temporary = target.substr(0, std::min(target.size(), name + 230)) + ".tmp" + std::to_string(getpid());
     slot = rememberTemporary(temporary);
     fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     int why = errno;

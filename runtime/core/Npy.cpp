@@ -173,7 +173,7 @@ bool forebay::rt::parseNpy(std::string_view file, NpyArray &array, std::string &
     return false;
   }
   if (there > bytes) {
-    error = "has " + std::to_string(there - bytes) + " bytes after its data";
+    error = "has " + std::to_string(there - bytes) + (there - bytes == 1 ? " byte after its data" : " bytes after its data");
     return false;
   }
   return true;

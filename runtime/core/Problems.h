@@ -15,17 +15,31 @@
 
 namespace forebay::rt {
 
+/// Names in files are arbitrary bytes: control characters must neither break the line nor reach a terminal.
+inline std::string printable(const std::string &text) {
+  std::string result;
+  for (unsigned char c : text) {
+    if (c >= 0x20 && c != 0x7f) {
+      result += char(c);
+      continue;
+    }
+    const char digits[] = "0123456789ABCDEF";
+    result += {'\\', 'x', digits[c >> 4], digits[c & 15]};
+  }
+  return result;
+}
+
 class Problems {
 public:
   /// `hint` says what would work.
   Problems &error(const std::string &where, const std::string &what, const std::string &hint) {
-    lines += "error: " + where + ": " + what + "\n";
+    lines += "error: " + printable(where + ": " + what) + "\n";
     ++count;
     return note(hint);
   }
   /// One more line: an item of a list.
   Problems &note(const std::string &text) {
-    lines += "note: " + text + "\n";
+    lines += "note: " + printable(text) + "\n";
     return *this;
   }
 

@@ -79,6 +79,8 @@ public:
       readModel(tensorFiles);
     if (problems.errors() == before)
       reportMissing(tensorFiles);
+    if (options.verify && !modelRead && !options.skipParameters && problems.errors() == before)
+      problems.error("--verify", "nothing is read from the model's data files", "leave it out");
     if (problems.errors() != before)
       return false;
     copyAll();
@@ -111,6 +113,7 @@ private:
       paths.push_back(source);
     }
     tensorFiles = !paths.empty();
+    unsigned before = problems.errors();
     std::map<std::string, TensorView> tensors;
     for (const std::string &path : paths) {
       MappedFile file;
@@ -125,12 +128,25 @@ private:
           problems.error(where(), "tensor '" + name + "' is in more than one file", "name one file, or a folder where each tensor is once");
       files.push_back(std::move(file));
     }
-    if (tensorFiles)
+    if (tensorFiles && problems.errors() == before)
       match(tensors);
     return true;
   }
 
   void match(const std::map<std::string, TensorView> &tensors) {
+    // With --init everything would be drawn, and the file be ignored.
+    bool any = std::any_of(wanted.begin(), wanted.end(), [&](size_t i) { return tensors.count(program.tensors[i].name) != 0; });
+    if (!any && !wanted.empty() && !options.skipParameters) {
+      std::vector<std::string> theirs, ours;
+      for (const auto &[name, view] : tensors)
+        if (theirs.size() < 3)
+          theirs.push_back(name);
+      for (size_t i = 0; i < wanted.size() && i < 3; ++i)
+        ours.push_back(program.tensors[wanted[i]].name);
+      problems.error(where(), "holds no tensor of the model, but " + joined(theirs) + (tensors.size() > 3 ? ", ..." : ""),
+                     "the model has " + joined(ours) + (wanted.size() > 3 ? ", ..." : ""));
+      return;
+    }
     for (size_t i : wanted) {
       const Tensor &tensor = program.tensors[i];
       auto it = tensors.find(tensor.name);
@@ -199,6 +215,7 @@ private:
                  "compile it again, or give --weights=FILE|DIR");
       return;
     }
+    modelRead = true;
     std::map<std::string, MappedFile> store;
     store[baseName(program.modelPath)] = std::move(model);
     for (size_t i : wanted) {
@@ -331,6 +348,7 @@ private:
   std::vector<size_t> wanted;
   std::vector<MappedFile> files;
   std::string modelFile, modelFolder, tried;
+  bool modelRead = false;
 };
 
 } // namespace

@@ -59,7 +59,10 @@ void FileUses::output(const std::string &option, const std::string &path, Kind k
   if (stream && kind == Streamed)
     return;
   Use use = look("also written by " + option, path);
-  if (!what.empty())
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0 && errno != ENOENT && errno != ENOTDIR) // a circle of links, a name that is too long
+    problems.error(where, std::strerror(errno), "name another file");
+  else if (!what.empty())
     problems.error(where, what, stream ? "name a file that is new or may be replaced" : "name a file in a folder that is there");
   else if (!isFolder(folder))
     problems.error(where, "there is no folder '" + folder + "'", "make it first");

@@ -120,7 +120,7 @@ public:
         else if (options.program.empty() && !argument.empty())
           options.program = argument;
         else
-          problems.error(argument.empty() ? "''" : argument, "a second program", "forebay-run takes one STEP.so");
+          problems.error(argument.empty() ? "''" : argument, argument.empty() ? "names no program" : "a second program", "forebay-run takes one STEP.so");
         continue;
       }
       size_t equals = argument.find('=');

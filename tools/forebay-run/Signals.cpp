@@ -39,6 +39,14 @@ static void onSignal(int number) {
   errno = before;
 }
 
+/// Inputs are mapped: reading behind the end of one that has been cut gives a signal.
+static void onBusError(int) {
+  say("error: forebay-run: a file that it reads became shorter, or its disk failed (SIGBUS)\n"
+      "note: leave inputs alone while a run reads them; go on with --resume if there are checkpoints\n");
+  removeTemporaries();
+  _exit(1);
+}
+
 void forebay::rt::installSignalHandlers() {
   struct sigaction action {}, old {};
   action.sa_handler = onSignal;
@@ -46,6 +54,9 @@ void forebay::rt::installSignalHandlers() {
   for (int number : {SIGINT, SIGTERM, SIGHUP})
     sigaddset(&action.sa_mask, number);
   action.sa_flags = SA_RESTART;
+  struct sigaction busError {};
+  busError.sa_handler = onBusError;
+  sigaction(SIGBUS, &busError, nullptr);
   for (int number : {SIGINT, SIGTERM, SIGHUP})
     if (sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN) // nohup and background jobs ignore some
       sigaction(number, &action, nullptr);

@@ -81,7 +81,7 @@ private:
     if (problems.any())
       return false;
     for (const std::string &notice : feeds.notices(before.attempts, todo))
-      std::fprintf(stderr, "note: %s\n", notice.c_str());
+      std::fprintf(stderr, "note: %s\n", printable(notice).c_str());
     return true;
   }
 
@@ -136,7 +136,7 @@ private:
     std::vector<std::string> notices;
     bool good = checkpoints->openNewest(problems, resumed, notices) && (!resumed || checkpoints->matches(loaded->program, problems, notices));
     for (const std::string &notice : notices)
-      std::fprintf(stderr, "warning: %s\n", notice.c_str());
+      std::fprintf(stderr, "warning: %s\n", printable(notice).c_str());
     if (resumed)
       before = checkpoints->progress();
     return good;
@@ -210,7 +210,7 @@ private:
       return;
     }
     // A run that cannot keep its state would only find out at its end.
-    problems.error(error, "the checkpoint was not written; the ones before are untouched", "make room, then go on with --resume");
+    problems.error(error, "the checkpoint was not written; the ones before are untouched", "see that the folder is there and has room, then go on with --resume");
     failed = true;
   }
 

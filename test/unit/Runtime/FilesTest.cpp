@@ -149,7 +149,7 @@ TEST(Npy, Malformed) {
   EXPECT_EQ(npyError(""), "is not a .npy file");
   EXPECT_EQ(npyError("PK\3\4 something else"), "is not a .npy file");
   EXPECT_EQ(npyError(npy(good, "abcd")), "is cut off: its shape needs 8 bytes, 4 are there");
-  EXPECT_EQ(npyError(npy(good, "abcdefghi")), "has 1 bytes after its data");
+  EXPECT_EQ(npyError(npy(good, "abcdefghi")), "has 1 byte after its data");
   EXPECT_EQ(npyError(npy(good, "abcdefgh", 9)), "has version 9 of the .npy format; known are 1 to 3");
   EXPECT_EQ(npyError(npy(good, "").substr(0, 30)), "ends inside its header");
   EXPECT_EQ(npyError(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}", "abcdefgh")).substr(0, 30), "has elements of type '>f4'; kn");
