@@ -16,6 +16,7 @@ llvm_config.with_environment("PATH", config.forebay_bin_dir, append_path=True)
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 config.substitutions.append(("%inputs", os.path.join(config.test_source_root, "Inputs")))
 config.substitutions.append(("%forebay_lib_dir", config.forebay_lib_dir))
+config.substitutions.append(("%build_root", os.path.dirname(config.forebay_test_dir)))
 config.substitutions.append(("%source_root", os.path.dirname(config.test_source_root)))
 # `%onnx < model.txt > model.onnx`: models written as text. Encoded pieces can be concatenated: they merge.
 onnx_proto = config.forebay_onnx_proto
