@@ -225,7 +225,7 @@ private:
       problems.error("--save-outputs=" + options.saveOutputs, error, room);
     setActivity("the weights to be written");
     if (!options.saveWeights.empty() && !saveWeights(*session, options.saveWeights, error))
-      problems.error("--save-weights=" + options.saveWeights, error, checkpoints && !failed ? "the checkpoint has them" : room);
+      problems.error("--save-weights=" + options.saveWeights, error, room);
     setActivity("the metrics, trace and profile to be written");
     if (!metrics.close(error))
       problems.error("--metrics=" + options.metrics, error, "later steps are not in it; the training is not affected");

@@ -2,6 +2,10 @@
 
 #include "forebay/program.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <set>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -141,6 +145,47 @@ TEST(Program, EveryFlippedBitIsRefused) {
   }
 }
 
+TEST(Program, DamageIsNamed) {
+  std::string bytes = serialize(makeProgram());
+  std::string content = bytes.substr(20, bytes.size() - 28);
+  // A whole program around `changed`: header and checksum fit.
+  auto reason = [&](const std::string &changed) {
+    std::string whole = bytes.substr(0, 12);
+    uint64_t length = changed.size();
+    whole.append(reinterpret_cast<char *>(&length), 8);
+    whole += changed;
+    uint64_t hash = XXH3_64bits(whole.data(), whole.size());
+    whole.append(reinterpret_cast<char *>(&hash), 8);
+    Program p;
+    std::string error;
+    return deserialize(whole, p, error) ? "fine" : error;
+  };
+  EXPECT_EQ(reason(content), "fine");
+  EXPECT_EQ(reason(content + "xyz"), "the program is damaged: 3 bytes too many");
+  EXPECT_EQ(reason(content.substr(0, content.size() - 1)), "the program is damaged: it ends too early");
+  std::string other = content;
+  other[0] ^= 2;
+  EXPECT_EQ(reason(other), "the program is damaged: its two version numbers differ");
+  // Any byte made large: whatever is read there is refused in words or taken as another value.
+  std::set<std::string> reasons;
+  for (size_t i = 8; i < content.size(); ++i) {
+    other = content;
+    other[i] = '\xff';
+    reasons.insert(reason(other));
+  }
+  for (const char *text : {"a truth value is neither 0 nor 1", "unknown enumerator", "a list is longer than the program"})
+    EXPECT_TRUE(reasons.count(std::string("the program is damaged: ") + text)) << text;
+  Program p;
+  std::string error;
+  EXPECT_FALSE(deserialize(bytes.substr(0, 9), p, error));
+  EXPECT_EQ(error, "the program is cut: 9 bytes");
+  EXPECT_FALSE(deserialize(bytes.substr(0, bytes.size() - 1), p, error));
+  EXPECT_EQ(error, "the program is cut: its header says " + std::to_string(content.size()) + " bytes of content, there are " + std::to_string(content.size() - 1));
+  bytes[30] ^= 1;
+  EXPECT_FALSE(deserialize(bytes, p, error));
+  EXPECT_EQ(error, "the program is damaged: its checksum does not match");
+}
+
 TEST(Program, OtherVersion) {
   Program p = makeProgram();
   p.abi = 999;
@@ -214,8 +259,28 @@ TEST(ProgramFile, Errors) {
   EXPECT_FALSE(readProgramFile("/nonexistent/step.so", p, error));
   EXPECT_EQ(error, "No such file or directory");
   EXPECT_FALSE(readProgramFile("/tmp", p, error));
-  EXPECT_EQ(error, "Is a directory");
+  EXPECT_EQ(error, "is a folder");
   File file;
   EXPECT_FALSE(readProgramFile(file.path, p, error));
   EXPECT_EQ(error, "not an ELF shared object");
+
+  std::string elf = makeSharedObject(serialize(makeProgram()));
+  ASSERT_FALSE(elf.empty());
+  auto patched = [&](size_t at, const std::string &bytes) {
+    std::string changed = elf;
+    changed.replace(at, bytes.size(), bytes);
+    file.write(changed);
+    error.clear();
+    EXPECT_FALSE(readProgramFile(file.path, p, error));
+    return error;
+  };
+  EXPECT_EQ(patched(4, "\x01"), "not a 64-bit little-endian ELF file");
+  EXPECT_EQ(patched(40, std::string(8, '\x7f')), "the file is cut: its section table lies outside");
+  EXPECT_EQ(patched(62, "\x7f\x7f"), "the file is cut or damaged");
+  // The second section (the first is empty) begins behind the end.
+  uint64_t table;
+  memcpy(&table, elf.data() + 40, 8);
+  EXPECT_EQ(patched(table + 64 + 24, std::string(7, '\x7f')), "the file is cut: a section lies outside");
+  size_t name = elf.rfind(".forebay.program");
+  EXPECT_EQ(patched(name, ".forebay.picture"), "no Forebay program in it (section .forebay.program)");
 }

@@ -105,6 +105,7 @@ TEST(CApi, TrainsAndReadsBack) {
 TEST(CApi, EveryMistakeIsAStatusWithWords) {
   fb_program *program = nullptr;
   EXPECT_EQ(fb_program_open(nullptr, &program), FB_INVALID_ARGUMENT);
+  EXPECT_STREQ(fb_error(), "error: fb_program_open: null argument\nnote: only what runtime.h says may be null can be\n");
   EXPECT_EQ(fb_program_open("/none.so", nullptr), FB_INVALID_ARGUMENT);
   EXPECT_EQ(fb_program_open("/none.so", &program), FB_BAD_PROGRAM);
   EXPECT_EQ(std::string(fb_error()).find("error: /none.so: No such file or directory\n"), 0u) << fb_error();
@@ -116,6 +117,14 @@ TEST(CApi, EveryMistakeIsAStatusWithWords) {
   fb_session_options options = forebay_test_options(nullptr, nullptr);
   options.size = 4;
   EXPECT_EQ(fb_session_create(program, &options, &session), FB_INVALID_ARGUMENT);
+  EXPECT_STREQ(fb_error(), "error: fb_session_create: null argument, or options of another size\nnote: set `size` to sizeof(fb_session_options)\n");
+  fb_tensor_info info;
+  EXPECT_EQ(fb_program_tensor(program, 1000, &info), FB_INVALID_ARGUMENT);
+  EXPECT_STREQ(fb_error(), "error: fb_program_tensor: no such tensor\nnote: count from 0 until FB_INVALID_ARGUMENT\n");
+  const char *space;
+  uint64_t spaceBytes;
+  EXPECT_EQ(fb_program_space(program, 1000, &space, &spaceBytes), FB_INVALID_ARGUMENT);
+  EXPECT_STREQ(fb_error(), "error: fb_program_space: no such space\nnote: count from 0 until FB_INVALID_ARGUMENT\n");
   options = forebay_test_options(nullptr, nullptr);
   options.lr_schedule = "steep";
   EXPECT_EQ(fb_session_create(program, &options, &session), FB_INVALID_ARGUMENT);
@@ -132,12 +141,15 @@ TEST(CApi, EveryMistakeIsAStatusWithWords) {
   EXPECT_EQ(fb_session_load_weights(session, "/none"), FB_BAD_WEIGHTS);
   float value[8];
   EXPECT_EQ(fb_session_read(session, "nothing", value, 4), FB_INVALID_ARGUMENT);
+  EXPECT_STREQ(fb_error(), "error: nothing: the program has no such tensor\nnote: fb_program_tensor lists them\n");
   EXPECT_EQ(fb_session_read(session, "layer.weight", value, 16), FB_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(fb_error()).find("has 12 bytes, not 16"), std::string::npos) << fb_error();
+  EXPECT_STREQ(fb_error(), "error: layer.weight: has 12 bytes, not 16\nnote: fb_program_tensor says the size\n");
   EXPECT_EQ(fb_session_read(session, "layer.weight", nullptr, 12), FB_INVALID_ARGUMENT);
   EXPECT_EQ(fb_session_read(nullptr, "layer.weight", value, 12), FB_INVALID_ARGUMENT);
   EXPECT_EQ(fb_session_save_weights(session, "/none/w"), FB_IO);
+  EXPECT_STREQ(fb_error(), "error: /none/w: No such file or directory\nnote: choose a file that may be written\n");
   EXPECT_EQ(fb_session_run(nullptr, 1, nullptr, nullptr, nullptr), FB_INVALID_ARGUMENT);
+  EXPECT_STREQ(fb_error(), "error: fb_session_run: null session\nnote: only what runtime.h says may be null can be\n");
   EXPECT_EQ(fb_session_run(session, 2, nullptr, nullptr, nullptr), FB_OK) << "without feeds, rows are zeros";
   fb_session_destroy(session);
   fb_session_destroy(nullptr);

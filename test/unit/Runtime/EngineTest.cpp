@@ -560,6 +560,38 @@ TEST(Validate, NamesWhatIsWrong) {
     p.step.back().signal = -1;
     p.step.back().waits.clear();
   });
+  expect("a copy of a parameter of another size", [](Program &p) { p.tensors[0].copyOf = 100; });
+  expect("element type unknown", [](Program &p) { p.tensors[0].type = DType(100); });
+  expect("feeds something that is not an input", [](Program &p) { p.step[find(p, CommandKind::Feed)].index = 100; });
+  expect("feeds a range of another size", [](Program &p) { p.step[find(p, CommandKind::Feed)].operands[0].bytes = 1; });
+  auto scalars = [](Program &p, int32_t index, uint64_t bytes) {
+    Command command;
+    command.kind = CommandKind::Scalars;
+    command.index = index;
+    command.operands = {{0, 0, bytes, Access::Write}};
+    p.groups.resize(1);
+    p.scalarResults = 2;
+    p.step.push_back(command);
+  };
+  expect("parameter group does not exist", [&](Program &p) { scalars(p, 1, 8); });
+  expect("scalars do not fit their range", [&](Program &p) { scalars(p, 0, 7); });
+  expect("verdict without its 4 numbers", [](Program &p) { p.step[find(p, CommandKind::Verdict)].operands.clear(); });
+  expect("report without one operand", [](Program &p) { p.step[find(p, CommandKind::Report)].operands.clear(); });
+  expect("reports a tensor that does not exist", [](Program &p) { p.step[find(p, CommandKind::Report)].index = 100; });
+  expect("kind unknown", [](Program &p) { p.step[find(p, CommandKind::Report)].kind = CommandKind(100); });
+  expect("verdict that is not at the last micro-step", [](Program &p) { p.step[find(p, CommandKind::Verdict)].predicate = Predicate::FirstMicro; });
+  expect("verdict in the flush list", [](Program &p) {
+    p.flush = {p.step[find(p, CommandKind::Verdict)]};
+    p.flush[0].signal = -1;
+    p.flush[0].waits.clear();
+  });
+  expect("scalars in a program without a verdict", [&](Program &p) {
+    scalars(p, 0, 8);
+    p.step[find(p, CommandKind::Verdict)].kind = CommandKind::Report;
+    for (Command &command : p.step)
+      if (command.predicate == Predicate::Apply)
+        command.predicate = Predicate::Always;
+  });
   expect("comes later or never", [](Program &p) {
     p.step[0].predicate = Predicate::Apply;
     p.step[find(p, CommandKind::Verdict)].kind = CommandKind::Report;

@@ -452,7 +452,7 @@ TEST(Feeds, ArraysAndTheirErrors) {
   for (const char *part : {"the program has no input 'ids'", "note: its inputs are input_ids, labels, attention_mask, position_ids",
                            "has elements of type i64, the input has i32", "has elements of type i64, the input has bool",
                            "has shape [4, 1, 3], a row must have shape [2, 3]", "note: the leading axis is the micro-step: [micro-steps, 2, 3]",
-                           "input 'input_ids' is fed twice", "none.npy: No such file or directory"})
+                           "input 'input_ids' is fed twice\nnote: give one --feed for each input\n", "none.npy: No such file or directory"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 
   options.arrays = {{"input_ids", good}};
@@ -468,6 +468,27 @@ TEST(Feeds, ArraysAndTheirErrors) {
   text = feedErrors(program, options, 1);
   EXPECT_NE(text.find("row 1, position [1, 1]: 100 is out of range (and 1 more such values)\nnote: legal are 0 to 99\n"), std::string::npos) << text;
   EXPECT_NE(text.find("row 0, position [0, 2]: 100 is out of range\nnote: legal are 0 to 99 and -100\n"), std::string::npos) << text;
+}
+
+TEST(Feeds, NoStepsToRun) {
+  Folder folder;
+  Program program = languageModel();
+  FeedOptions options;
+  auto reasons = [&] {
+    Feeds feeds;
+    Problems problems;
+    feeds.bind(program, options, problems);
+    EXPECT_FALSE(problems.any()) << problems.text();
+    EXPECT_EQ(feeds.stepsAvailable(), 0u);
+    feeds.reportNoSteps(problems);
+    return problems.text();
+  };
+  // One row of 2 windows of 3 tokens, 2 micro-steps.
+  options.tokens = folder.file("short.bin", std::string(12, 1));
+  EXPECT_EQ(reasons(), "error: --tokens=" + options.tokens + ": has 1 row, 1 step of 2 micro-steps reads 2\nnote: give --steps=N: the file starts over at its end\n");
+  options.tokens = "";
+  program.tensors.clear();
+  EXPECT_EQ(reasons(), "error: --steps: the data does not say how many steps to run\nnote: give --steps=N\n");
 }
 
 TEST(Feeds, TokenErrors) {
@@ -486,7 +507,10 @@ TEST(Feeds, TokenErrors) {
   EXPECT_NE(feedErrors(program, options).find("No such file or directory"), std::string::npos);
   options.tokens = folder.file("good.bin", std::string(48, 1));
   options.tokensInput = "ids";
-  EXPECT_NE(feedErrors(program, options).find("has no input 'ids'"), std::string::npos);
+  EXPECT_NE(feedErrors(program, options).find("has no input 'ids'\nnote: name it with --tokens-input=NAME; its inputs are input_ids, labels, attention_mask, position_ids\n"), std::string::npos);
+  options.tokensType = "f32";
+  EXPECT_EQ(feedErrors(program, options).find("error: --tokens-type: unknown type 'f32'\nnote: known types: u8, u16, i32, i64\n"), 0u);
+  options.tokensType = "u16";
   options.tokensInput = "";
   options.tokensLabels = "targets";
   EXPECT_NE(feedErrors(program, options).find("has no input 'targets'"), std::string::npos);

@@ -438,6 +438,7 @@ TEST(Checkpoint, DamagedOnesArePassedOver) {
   std::string flipped = content;
   flipped[flipped.size() - 7] ^= 1;
   EXPECT_EQ(attempt(flipped), 3u) << "one bit of a weight";
+  EXPECT_NE(notices[0].find("is damaged: its checksum does not match"), std::string::npos) << notices[0];
   flipped = content;
   flipped[flipped.find("\"attempts\":\"4\"") + 12] = '5';
   EXPECT_EQ(attempt(flipped), 3u) << "a number in the header";
@@ -512,7 +513,7 @@ TEST(Checkpoint, OfAnotherModelIsRefused) {
   EXPECT_NE(notices[0].find("was written with gradient clipping at none, the program has 0.5"), std::string::npos) << notices[0];
   EXPECT_EQ(differences([](Program &p) { p.modelHash = 1; }), "");
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_NE(notices[0].find("was written by a program of another model file"), std::string::npos) << notices[0];
+  EXPECT_NE(notices[0].find("was written by a program of another model file; the parameters are the same"), std::string::npos) << notices[0];
 }
 
 TEST(Checkpoint, FoldersOfOtherRuns) {
@@ -527,7 +528,7 @@ TEST(Checkpoint, FoldersOfOtherRuns) {
     ASSERT_TRUE(checkpoints.save(*opened.session, error)) << error;
     Checkpoints second(where);
     EXPECT_FALSE(second.prepare(true, problems)) << "at the same time";
-    EXPECT_NE(problems.text().find("another run is writing to it"), std::string::npos) << problems.text();
+    EXPECT_NE(problems.text().find("another run is writing to it\nnote: wait for its end, or choose another folder\n"), std::string::npos) << problems.text();
   }
   Problems fresh;
   EXPECT_FALSE(Checkpoints(where).prepare(false, fresh));
@@ -597,7 +598,7 @@ TEST(Weights, Errors) {
   Opened opened = open(folder, {}, {});
   WeightOptions options;
   options.source = folder.path + "/none";
-  EXPECT_NE(weightErrors(opened, options).find("/none: no such file or folder"), std::string::npos);
+  EXPECT_NE(weightErrors(opened, options).find("/none: no such file or folder\nnote: it takes a .safetensors file, the .onnx model, or a folder that holds either\n"), std::string::npos);
 
   // Missing and wrong tensors, all at once.
   std::vector<TensorToWrite> tensors;
@@ -611,8 +612,8 @@ TEST(Weights, Errors) {
   ASSERT_TRUE(writeSafetensors(path, tensors, {}, error));
   options.source = path;
   std::string text = weightErrors(opened, options);
-  EXPECT_NE(text.find("'layer.weight' has shape [4], the model's is [3]"), std::string::npos) << text;
-  EXPECT_NE(text.find("'embed.weight' has elements of type i32, the model's are f32"), std::string::npos) << text;
+  EXPECT_NE(text.find("'layer.weight' has shape [4], the model's is [3]\nnote: these weights are of another model\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("'embed.weight' has elements of type i32, the model's are f32\nnote: f32 parameters take F32, BF16 and F16; others their own type\n"), std::string::npos) << text;
   tensors.clear();
   add("layer.weight", DType::BF16, {3}, 6);
   add("extra", DType::F32, {1}, 4);
@@ -635,7 +636,7 @@ TEST(Weights, Errors) {
   Folder both;
   ASSERT_TRUE(writeSafetensors(both.path + "/a.safetensors", tensors, {}, error) && writeSafetensors(both.path + "/b.safetensors", tensors, {}, error));
   options.source = both.path;
-  EXPECT_NE(weightErrors(opened, options).find("tensor 'extra' is in more than one file"), std::string::npos);
+  EXPECT_NE(weightErrors(opened, options).find("tensor 'extra' is in more than one file\nnote: name one file, or a folder where each tensor is once\n"), std::string::npos);
 
   // The recorded model has changed, is cut, is gone.
   options.source = "";
@@ -684,7 +685,7 @@ TEST(Weights, ExternalData) {
   ASSERT_TRUE(opened.session) << problems.text();
   std::string path = folder.path + "/data/tiny.data";
   WeightOptions options;
-  EXPECT_NE(weightErrors(opened, options).find("error: " + path + ": No such file or directory"), std::string::npos);
+  EXPECT_NE(weightErrors(opened, options).find("error: " + path + ": No such file or directory\nnote: external data of the model; give --weights=FILE|DIR with the weights, or --init=SEED\n"), std::string::npos);
   ASSERT_EQ(mkdir((folder.path + "/data").c_str(), 0777), 0);
   folder.file("data/tiny.data", bytes);
   options.verify = true;
@@ -692,19 +693,19 @@ TEST(Weights, ExternalData) {
   EXPECT_EQ(tensor(*opened.session, "embed.weight"), initial(3, 5));
 
   folder.file("data/tiny.data", bytes.substr(0, bytes.size() - 4));
-  EXPECT_NE(weightErrors(opened, {}).find("has 44 bytes, it had 48 when the model was compiled"), std::string::npos) << weightErrors(opened, {});
+  EXPECT_NE(weightErrors(opened, {}).find("has 44 bytes, it had 48 when the model was compiled\nnote: compile the model again, or give --weights=FILE|DIR\n"), std::string::npos) << weightErrors(opened, {});
   std::string changed = bytes;
   changed[13] ^= 4;
   folder.file("data/tiny.data", changed);
   EXPECT_EQ(weightErrors(opened, {}), "") << "only --verify looks at the content";
   EXPECT_NE(weightErrors(opened, options).find("has changed since the model was compiled"), std::string::npos);
   loaded->program.dataFiles[0].hashed = false;
-  EXPECT_NE(weightErrors(opened, options).find("cannot be verified"), std::string::npos);
+  EXPECT_NE(weightErrors(opened, options).find("cannot be verified: the program holds no hash of it\nnote: leave --verify out\n"), std::string::npos);
   // Files that the program says nothing about are still not read beyond their end.
   loaded->program.dataFiles.clear();
   folder.file("data/tiny.data", bytes.substr(0, 20));
   std::string text = weightErrors(opened, {});
-  EXPECT_NE(text.find("data/tiny.data: is too short: 'embed.weight' ends at byte 32 of 20"), std::string::npos) << text;
+  EXPECT_NE(text.find("data/tiny.data: is too short: 'embed.weight' ends at byte 32 of 20\nnote: restore the file that the model was compiled with, or give --weights=FILE|DIR\n"), std::string::npos) << text;
   EXPECT_NE(text.find("'unused.weight' ends at byte 48 of 20"), std::string::npos) << "all of them";
   // Absent, but drawn.
   unlink(path.c_str());
