@@ -167,22 +167,35 @@ Layout planning::layOut(const Schedule &schedule, const Machine &machine, bool h
   return LayoutMaker(schedule, machine, holdCopies).run();
 }
 
-/// Packing is a heuristic: without held copies an arena may even be larger.
-static Layout smallest(Layout held, const Schedule &schedule, const Machine &machine) {
-  Layout tight = layOut(schedule, machine, false);
-  for (size_t i = 0; i < tight.spaces.size(); ++i)
-    if (tight.spaces[i].arenaBytes > held.spaces[i].arenaBytes)
-      return held;
-  return tight;
+/// Spaces are packed independently, so each takes the layout that is better for it: `held` where `takesHeld` says so, else `tight`.
+template <typename F> static Layout combine(Layout held, Layout tight, const Schedule &schedule, const Machine &machine, F takesHeld) {
+  Layout result = std::move(tight);
+  for (uint32_t space = 0; space < machine.spaces.size(); ++space) {
+    if (!takesHeld(held.spaces[space], result.spaces[space], space))
+      continue;
+    result.spaces[space] = held.spaces[space];
+    for (size_t b = 0; b < schedule.buffers.size(); ++b)
+      if (schedule.buffers[b].space == space)
+        result.buffers[b] = held.buffers[b];
+    result.holdsCopies |= space == machine.computeSpace;
+  }
+  return result;
 }
 
+// Packing is a heuristic: without held copies an arena may even be larger.
 Layout planning::layOutSmallest(const Schedule &schedule, const Machine &machine) {
-  return smallest(layOut(schedule, machine, true), schedule, machine);
+  return combine(layOut(schedule, machine, true), layOut(schedule, machine, false), schedule, machine,
+                 [](const SpaceLayout &held, const SpaceLayout &tight, uint32_t) { return held.arenaBytes <= tight.arenaBytes; });
 }
 
 Layout planning::layOut(const Schedule &schedule, const Machine &machine) {
   Layout held = layOut(schedule, machine, true);
-  return held.fits(machine) ? held : smallest(std::move(held), schedule, machine);
+  if (held.fits(machine))
+    return held;
+  return combine(std::move(held), layOut(schedule, machine, false), schedule, machine,
+                 [&](const SpaceLayout &held, const SpaceLayout &tight, uint32_t space) {
+                   return held.arenaBytes <= machine.spaces[space].capacity || held.arenaBytes <= tight.arenaBytes;
+                 });
 }
 
 Layout planning::estimate(const Schedule &schedule, const Machine &machine) { return LayoutMaker(schedule, machine, false, false).run(); }

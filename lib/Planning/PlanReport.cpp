@@ -42,6 +42,50 @@ static std::pair<uint64_t, uint32_t> largest(const std::map<uint32_t, int64_t> &
   return {most, at};
 }
 
+/// Copies up whose targets begin to live there: fetches. Those for which nothing runs between them and their first reader are waited for.
+static FlowReport reportFlow(const Program &program) {
+  std::map<std::pair<uint32_t, uint64_t>, Role> begins; // command, offset in the first space
+  for (const Value &v : program.values)
+    if (!v.persistent && v.space == 0)
+      begins[{v.first, v.offset}] = v.role;
+  FlowReport report;
+  for (uint32_t i = 0; i < program.step.size(); ++i) {
+    const Command &c = program.step[i];
+    if (c.kind != CommandKind::Copy || c.operands.size() < 2 || c.operands[0].space == 0 || c.operands[1].space != 0)
+      continue;
+    auto role = begins.find({i, c.operands[1].offset});
+    if (role == begins.end() || (role->second != Role::WeightCopy && role->second != Role::Activation))
+      continue;
+    uint64_t bytes = 0;
+    std::set<uint64_t> targets;
+    for (size_t k = 1; k < c.operands.size(); k += 2) {
+      bytes += c.operands[k].bytes;
+      targets.insert(c.operands[k].offset);
+    }
+    if (role->second == Role::Activation) {
+      report.activationBytes += bytes;
+      continue;
+    }
+    auto reads = [&](const Command &command) {
+      return std::any_of(command.operands.begin(), command.operands.end(),
+                         [&](const Range &r) { return r.space == 0 && r.access == Access::Read && targets.count(r.offset); });
+    };
+    uint32_t reader = i + 1;
+    while (reader < program.step.size() && !(program.step[reader].kind == CommandKind::Dispatch && reads(program.step[reader])))
+      ++reader;
+    bool hidden = reader < program.step.size() && std::any_of(program.step.begin() + i + 1, program.step.begin() + reader, [&](const Command &command) {
+      return command.kind == CommandKind::Dispatch && command.queue == program.step[reader].queue;
+    });
+    ++report.fetches;
+    report.bytes += bytes;
+    if (!hidden) {
+      ++report.awaited;
+      report.awaitedBytes += bytes;
+    }
+  }
+  return report;
+}
+
 PlanReport planning::makeReport(const Program &program) {
   PlanReport report;
   report.policy = program.policy;
@@ -66,6 +110,7 @@ PlanReport planning::makeReport(const Program &program) {
       report.trainedParameters += t.bytes / byteSize(t.type);
   }
 
+  report.flow = reportFlow(program);
   std::vector<Value> values = withoutHandovers(program);
   for (uint32_t s = 0; s < program.spaces.size(); ++s) {
     SpaceReport space;
@@ -145,6 +190,16 @@ std::string planning::toText(const PlanReport &report) {
   if (report.spaces.size() > 1)
     out += "copied in a micro-step: " + readableSize(report.copied[0]) + " to " + report.spaces[0].name + ", " +
            readableSize(report.copied[1]) + " from it\n";
+  if (const FlowReport &flow = report.flow; flow.fetches) {
+    out += "weights flow: " + std::to_string(flow.fetches) + " fetches, ";
+    if (flow.awaited == flow.fetches)
+      out += "no prefetch possible: each fetch waits\n";
+    else
+      out += std::to_string(flow.fetches - flow.awaited) + " ahead of use, " + std::to_string(flow.awaited) + " waited for (" +
+             readableSize(flow.awaitedBytes) + ")\n";
+  }
+  if (report.flow.activationBytes)
+    out += "activations offloaded between forward and backward: " + readableSize(report.flow.activationBytes) + "\n";
   out += std::to_string(report.commands) + " commands, " + std::to_string(report.waits) + " waits\n";
   return out;
 }
@@ -192,6 +247,10 @@ std::string planning::toJson(const PlanReport &report) {
   };
   out += ",\n  \"roles\": " + perSpace([&](const SpaceReport &s) { return roleTable(s.roles); });
   out += ",\n  \"roles_peak\": " + perSpace([&](const SpaceReport &s) { return roleTable(s.rolesPeak); });
+  const FlowReport &flow = report.flow;
+  out += ",\n  \"flow\": {\"fetches\": " + std::to_string(flow.fetches) + ", \"awaited\": " + std::to_string(flow.awaited) +
+         ", \"bytes\": " + std::to_string(flow.bytes) + ", \"awaited_bytes\": " + std::to_string(flow.awaitedBytes) +
+         ", \"activation_bytes\": " + std::to_string(flow.activationBytes) + "}";
   out += ",\n  \"parameters\": " + std::to_string(report.parameters);
   out += ",\n  \"trained_parameters\": " + std::to_string(report.trainedParameters);
   out += ",\n  \"flops_per_token\": " + std::string(flops);

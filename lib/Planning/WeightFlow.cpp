@@ -17,6 +17,8 @@ using namespace forebay::planning;
 namespace {
 
 constexpr uint64_t kSmallestUnit = 4096;
+constexpr uint32_t kDeepest = 2; ///< units ahead
+constexpr uint64_t kUnits = 16;  ///< of a model smaller than so many buckets: with a few units there is nothing to run under a copy
 
 class Search {
 public:
@@ -43,16 +45,27 @@ public:
     if (smallest.spaces[machine.computeSpace].arenaBytes > capacity)
       return finish(std::move(least), "does not fit");
 
-    for (uint64_t unit = std::max(problem.bucketBytes, kSmallestUnit);; unit = std::max(unit / 2, kSmallestUnit)) {
-      for (uint32_t distance : {2, 1})
-        if (Plan plan = make({unit, distance}, {}); fits(plan))
+    Plan tried[kDeepest + 1];
+    for (uint64_t unit = largestUnit();; unit = std::max(unit / 2, kSmallestUnit)) {
+      for (uint32_t distance = kDeepest; distance > 0; --distance) {
+        Plan plan = make({unit, distance}, {});
+        if (same(plan, tried[distance]))
+          continue;
+        if (fits(plan))
           return finish(std::move(plan));
+        tried[distance] = std::move(plan);
+      }
       if (unit == kSmallestUnit)
         break;
     }
-    for (uint32_t distance : {1, 0})
-      if (Plan plan = withOffloads({kSmallestUnit, distance}); plan.fits)
-        return finish(std::move(plan));
+    // Small weights come with large ones, not in units of their own.
+    uint64_t wide = std::min(std::max(problem.bucketBytes, kSmallestUnit), largestNeed());
+    for (uint64_t unit : {wide, kSmallestUnit})
+      for (uint32_t distance = kDeepest; distance > 0; --distance)
+        if (Plan plan = withOffloads({unit, distance}); plan.fits)
+          return finish(std::move(plan));
+    if (Plan plan = withOffloads({kSmallestUnit, 0}); plan.fits)
+      return finish(std::move(plan));
     if (smallest.fits(machine))
       return finish(std::move(least));
     // Too little on the host, then: say what is needed without activations there, if that is the better way.
@@ -70,6 +83,29 @@ private:
     uint64_t kept = 0, offloaded = 0; ///< bytes of activations between forward and backward
     bool fits = false;
   };
+
+  uint64_t largestUnit() const {
+    uint64_t bytes = 0;
+    for (size_t v = 0; v < flows.size(); ++v)
+      bytes += flows[v] ? problem.values[v].bytes : 0;
+    return std::max(std::min(problem.bucketBytes, bytes / kUnits), kSmallestUnit);
+  }
+
+  /// The most that the unit of one operation has.
+  uint64_t largestNeed() {
+    uint64_t most = kSmallestUnit;
+    for (const Fetch &unit : units({0, 0}))
+      most = std::max(most, unit.bytes);
+    return most;
+  }
+
+  static bool same(const Plan &a, const Plan &b) {
+    auto fetches = [](const Fetch &x, const Fetch &y) { return x.before == y.before && x.bytes == y.bytes && x.parts.size() == y.parts.size(); };
+    auto buckets = [](const Bucket &x, const Bucket &y) { return x.bytes == y.bytes; };
+    const Placement &p = a.placement, &q = b.placement;
+    return a.error.empty() && std::equal(p.fetches.begin(), p.fetches.end(), q.fetches.begin(), q.fetches.end(), fetches) &&
+           std::equal(p.buckets.begin(), p.buckets.end(), q.buckets.begin(), q.buckets.end(), buckets);
+  }
 
   const std::vector<Fetch> &units(FlowWindow window) {
     if (unitsOf.empty() || window.unitBytes != unitsFor.unitBytes || window.distance != unitsFor.distance) {

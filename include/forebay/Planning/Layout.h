@@ -30,7 +30,7 @@ struct SpaceLayout {
 struct Layout {
   std::vector<BufferLayout> buffers;
   std::vector<SpaceLayout> spaces;
-  bool holdsCopies = false;
+  bool holdsCopies = false; ///< in the compute space
 
   bool fits(const Machine &machine) const;
 };
@@ -39,10 +39,10 @@ struct Layout {
 /// for the copy when it takes the bytes again.
 Layout layOut(const Schedule &schedule, const Machine &machine, bool holdCopies);
 
-/// Of holding copies and not, what needs less (holding, where not holding is larger in some space): does not depend on capacities.
+/// In each space what needs less of holding copies and not: does not depend on capacities.
 Layout layOutSmallest(const Schedule &schedule, const Machine &machine);
 
-/// Holding copies where that fits, else the smallest. So it fits if and only if the smallest does.
+/// In each space holding copies where that fits, else what needs less. So it fits if and only if the smallest does.
 Layout layOut(const Schedule &schedule, const Machine &machine);
 
 /// Lives and live bytes without addresses, copies not held: `arenaBytes` is the lower bound. Much cheaper than layOut.

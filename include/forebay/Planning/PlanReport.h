@@ -25,6 +25,13 @@ struct SpaceReport {
   double fragmentation() const { return live ? static_cast<double>(peak) / live : 1.0; }
 };
 
+/// What comes into the first space for a while and goes again, in one micro-step.
+struct FlowReport {
+  size_t fetches = 0, awaited = 0; ///< copies of weights; those that no dispatch of their first reader's queue hides
+  uint64_t bytes = 0, awaitedBytes = 0;
+  uint64_t activationBytes = 0;    ///< brought back after they waited elsewhere
+};
+
 struct PlanReport {
   std::string policy, machine;
   bool fits = true;
@@ -35,6 +42,7 @@ struct PlanReport {
   uint64_t scratchBytes = 0;        ///< for each compute worker
   uint64_t workspaceBytes = 0;      ///< of libraries
   uint64_t copied[2] = {0, 0};      ///< bytes that one micro-step copies up (to the first space), down (from it)
+  FlowReport flow;
   size_t commands = 0, waits = 0;
 };
 

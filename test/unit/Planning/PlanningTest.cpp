@@ -419,14 +419,15 @@ TEST(Planning, CorruptedSchedulesAgreeWithBruteForce) {
   EXPECT_GT(safe, 50u);
 }
 
-TEST(Planning, LargeStepIsFast) {
+/// `budget`: of the compute space.
+void expectFast(const char *policy, unsigned layers, uint64_t budget = ~0ull) {
   std::mt19937 rng(9);
   Shape shape;
-  shape.layers = 1500; // about 10,000 commands
+  shape.layers = layers;
   shape.random = true;
   Problem problem = makeProblem(rng, shape);
   auto start = std::chrono::steady_clock::now();
-  Planned p = plan(problem, superchip(), "zero-offload");
+  Planned p = plan(problem, superchip(), policy, true, budget);
   double planned = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::string error;
   EXPECT_TRUE(verifyProgram(p.program, error)) << error;
@@ -434,9 +435,13 @@ TEST(Planning, LargeStepIsFast) {
   std::printf("%zu commands: planned in %.2f s, verified in %.2f s\n", p.program.step.size(), planned, verified);
   for (size_t s = 0; s < p.layout.spaces.size(); ++s)
     std::printf("%s: %.4f\n", p.machine.spaces[s].name.c_str(), double(p.layout.spaces[s].arenaBytes) / p.layout.spaces[s].liveBytes);
-  EXPECT_GT(p.program.step.size(), 8000u);
+  EXPECT_GT(p.program.step.size(), 6u * layers);
   EXPECT_LT(planned, 20 * kSlack); // generous: other jobs may share the machine
 }
+
+TEST(Planning, LargeStepIsFast) { expectFast("zero-offload", 1500); } // more than 10,000 commands
+TEST(Planning, LargeFlowIsFast) { expectFast("weight-flow", 750); }
+TEST(Planning, NarrowLargeFlowIsFast) { expectFast("weight-flow", 750, 1 << 20); } // it prefetches, and activations leave
 
 /// A large parameter and the smallest buckets: the work must not grow with the square of the pieces.
 TEST(Planning, ManyPiecesAreFast) {

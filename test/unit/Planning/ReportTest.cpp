@@ -111,6 +111,43 @@ TEST(Report, Text) {
   EXPECT_NE(text.find("parameters 15 (trained: 10), forward flops per token 1.5e+09\n"), std::string::npos) << text;
 }
 
+/// Weights that come and go: one fetch is waited for, one is ahead of use, an activation returns.
+TEST(Report, Flow) {
+  Program p = makeProgram();
+  p.queues = {{"gpu", true}, {"cpu", true}, {"h2d", false}};
+  p.spaces[1].arenaBytes = 4096;
+  p.values = {{"w", Role::WeightCopy, 0, 0, 64, 0, 1, false},
+              {"v", Role::WeightCopy, 0, 64, 128, 2, 5, false},
+              {"a", Role::Activation, 0, 0, 64, 6, 7, false},
+              {"x", Role::WeightCopy, 0, 256, 64, 0, 8, true}};
+  auto command = [](CommandKind kind, uint32_t queue, std::vector<Range> operands) {
+    Command c;
+    c.kind = kind;
+    c.queue = queue;
+    c.operands = std::move(operands);
+    return c;
+  };
+  auto copy = [&](uint64_t offset, uint64_t bytes) {
+    return command(CommandKind::Copy, 2, {{1, 0, bytes, Access::Read}, {0, offset, bytes, Access::Write}});
+  };
+  auto dispatch = [&](uint32_t queue, uint64_t offset) { return command(CommandKind::Dispatch, queue, {{queue, offset, 64, Access::Read}}); };
+  p.step = {copy(0, 64), dispatch(0, 0), copy(64, 128), dispatch(1, 64), dispatch(0, 256), dispatch(0, 64), copy(0, 64), dispatch(0, 0), copy(256, 64)};
+  PlanReport r = makeReport(p);
+  EXPECT_EQ(r.flow.fetches, 2u);
+  EXPECT_EQ(r.flow.awaited, 1u);
+  EXPECT_EQ(r.flow.bytes, 192u);
+  EXPECT_EQ(r.flow.awaitedBytes, 64u);
+  EXPECT_EQ(r.flow.activationBytes, 64u);
+  EXPECT_NE(toText(r).find("weights flow: 2 fetches, 1 ahead of use, 1 waited for (64 B)\nactivations offloaded between forward and backward: 64 B\n"),
+            std::string::npos);
+  EXPECT_NE(toJson(r).find("\"flow\": {\"fetches\": 2, \"awaited\": 1, \"bytes\": 192, \"awaited_bytes\": 64, \"activation_bytes\": 64}"),
+            std::string::npos);
+  p.step.erase(p.step.begin() + 4); // nothing is left on the compute queue to hide the second; one on another queue hides nothing
+  p.values[1].last = 4;
+  p.values[2] = {"a", Role::Activation, 0, 0, 64, 5, 6, false};
+  EXPECT_NE(toText(makeReport(p)).find("weights flow: 2 fetches, no prefetch possible: each fetch waits\n"), std::string::npos);
+}
+
 TEST(Report, Json) {
   std::string json = toJson(makeReport(makeProgram()));
   for (const char *part :
