@@ -145,6 +145,37 @@ Value ExprEmitter::apply(Ref node, ArrayRef<Value> v) {
       result = create(result, value);
     return result;
   };
+  // A fed divisor may be 0 or -1, which the machine traps on (-1 with the least integer): the quotient is 0 then, or the negated dividend.
+  auto divide = [&](bool down) -> Value {
+    Value divisor = v[1];
+    Ref range = node->args[1];
+    auto constant = [&](int64_t value) -> Value {
+      TypedAttr k = b.getI64IntegerAttr(value);
+      if (auto type = dyn_cast<RankedTensorType>(divisor.getType()))
+        k = DenseElementsAttr::get(type, value);
+      return arith::ConstantOp::create(b, loc, k);
+    };
+    auto equals = [&](int64_t value) -> Value {
+      return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, v[1], constant(value));
+    };
+    bool mayTrap = range->lo <= 0 && range->hi >= -1;
+    if (mayTrap)
+      divisor = arith::SelectOp::create(b, loc, arith::OrIOp::create(b, loc, equals(0), equals(-1)), constant(1), divisor);
+    Value quotient = down ? Value(arith::FloorDivSIOp::create(b, loc, v[0], divisor))
+                          : Value(arith::DivSIOp::create(b, loc, v[0], divisor));
+    if (!mayTrap)
+      return quotient;
+    quotient = arith::SelectOp::create(b, loc, equals(-1), arith::SubIOp::create(b, loc, zero(v[0]), v[0]), quotient);
+    return arith::SelectOp::create(b, loc, equals(0), zero(v[0]), quotient);
+  };
+  // Of a divisor of 0 as well: 0.
+  auto remainder = [&](bool down) -> Value {
+    Value rest = arith::SubIOp::create(b, loc, v[0], arith::MulIOp::create(b, loc, divide(down), v[1]));
+    if (node->args[1]->lo > 0 || node->args[1]->hi < 0)
+      return rest;
+    Value none = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, v[1], zero(v[1]));
+    return arith::SelectOp::create(b, loc, none, zero(rest), rest);
+  };
   switch (node->op) {
   case Op::Linear: {
     Value sum;
@@ -170,15 +201,13 @@ Value ExprEmitter::apply(Ref node, ArrayRef<Value> v) {
   case Op::Mul:
     return arith::MulIOp::create(b, loc, v[0], v[1]);
   case Op::FloorDiv:
-    return arith::FloorDivSIOp::create(b, loc, v[0], v[1]);
-  case Op::FloorMod: {
-    Value quotient = arith::FloorDivSIOp::create(b, loc, v[0], v[1]);
-    return arith::SubIOp::create(b, loc, v[0], arith::MulIOp::create(b, loc, quotient, v[1]));
-  }
+    return divide(/*down=*/true);
+  case Op::FloorMod:
+    return remainder(/*down=*/true);
   case Op::TruncDiv:
-    return arith::DivSIOp::create(b, loc, v[0], v[1]);
+    return divide(/*down=*/false);
   case Op::TruncMod:
-    return arith::RemSIOp::create(b, loc, v[0], v[1]);
+    return remainder(/*down=*/false);
   case Op::Min:
     return arith::MinSIOp::create(b, loc, v[0], v[1]);
   case Op::Max:
@@ -296,7 +325,9 @@ Value ExprEmitter::linear(Ref node) {
   SmallVector<std::pair<Ref, int64_t>, 4> terms;
   for (auto [arg, coef] : llvm::zip_equal(node->args, node->coefs))
     terms.push_back({arg, coef});
-  llvm::stable_sort(terms, [](auto &x, auto &y) { return llvm::popcount(x.first->axes) < llvm::popcount(y.first->axes); });
+  llvm::sort(terms, [](auto &x, auto &y) {
+    return std::pair(llvm::popcount(x.first->axes), x.first->id) < std::pair(llvm::popcount(y.first->axes), y.first->id);
+  });
   Value sum;
   uint64_t axes = 0;
   auto widen = [&](Value value, uint64_t from, uint64_t to) {
@@ -387,7 +418,9 @@ Value ExprEmitter::conjunction(Ref node) {
   }
   for (Ref factor : rest)
     add(factor->axes, tensor(factor));
-  llvm::stable_sort(groups, [](auto &x, auto &y) { return llvm::popcount(x.first) < llvm::popcount(y.first); });
+  llvm::sort(groups, [](auto &x, auto &y) {
+    return std::pair(llvm::popcount(x.first), x.first) < std::pair(llvm::popcount(y.first), y.first);
+  });
   SmallVector<int64_t, 4> all = axesOf(node->axes);
   Shape sizes;
   for (int64_t axis : all)

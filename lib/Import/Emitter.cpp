@@ -7,6 +7,8 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 #include <cstring>
 
 using namespace mlir;
@@ -92,10 +94,12 @@ bool Emitter::run() {
       node.inputs.push_back(val);
     }
     t.loc = model.location(b.getContext(), proto);
+    nodeAtHand = model.where(proto);
     try {
       if (!skip) {
         OpFn import = findOp(proto.domain(), proto.op_type());
         assert(import && "the model holds only operators that can be imported");
+        checkOperands(node);
         import(*this, node);
         continue;
       }
@@ -216,8 +220,17 @@ Val Emitter::make(int32_t dtype, ArrayRef<int64_t> shape, Ref value, ArrayRef<Va
   if (count == 0 && !expr::isConst(value))
     return splat(dtype, shape, 0);
   if (keep || expr::isConst(value) || value->hasLoad || count > kDenseLimit ||
-      !llvm::all_of(inputs, [&](Val *input) { return isDense(*input); }))
+      !llvm::all_of(inputs, [&](Val *input) { return isDense(*input); })) {
+    if (value->depth <= kNestingLimit && value->args.size() <= kNestingLimit)
+      return val;
+    val.ir = ir(val);
+    val.expr = nullptr;
+    if (kindOf(dtype) == Kind::Int) {
+      exprs.setRootRange(roots.size(), value->lo, value->hi);
+      val.expr = loadOf(val);
+    }
     return val;
+  }
   expr::Table table;
   table.shape.assign(shape.begin(), shape.end());
   forEachElement(shape, count, [&](ArrayRef<int64_t> at) {
@@ -238,11 +251,48 @@ Val Emitter::make(int32_t dtype, Value value) {
   Val val;
   val.dtype = dtype;
   val.shape.assign(shapeOf(value).begin(), shapeOf(value).end());
-  val.ir = value;
   // No element, no value: such tensors are constants.
   if (elements(val.shape) == 0)
     return splat(dtype, val.shape, 0);
+  val.ir = value;
+  // Computed integers index other tensors as fed ones do.
+  if (kindOf(dtype) == Kind::Int)
+    val.expr = loadOf(val);
   return val;
+}
+
+/// What sums of `least` to `most` numbers can be.
+static Emitter::Interval sumOf(int64_t lo, int64_t hi, int64_t least, int64_t most) {
+  auto times = [](int64_t number, int64_t count) {
+    int64_t limit = int64_t(1) << 62, product;
+    if (__builtin_mul_overflow(number, count, &product))
+      return number < 0 ? -limit : limit;
+    return std::clamp(product, -limit, limit);
+  };
+  return {std::min(times(lo, least), times(lo, most)), std::max(times(hi, least), times(hi, most))};
+}
+
+Val Emitter::makeSum(const Val &of, Value value, int64_t least, int64_t most) {
+  Val val = make(of.dtype, value);
+  if (val.ir && kindOf(of.dtype) == Kind::Int)
+    val.expr = loadOf(val, RootBound{of.expr, least, most});
+  return val;
+}
+
+Ref Emitter::loadOf(const Val &val, std::optional<RootBound> bound) {
+  SmallVector<Ref, 4> indices;
+  for (auto [axis, size] : llvm::enumerate(val.shape))
+    indices.push_back(exprs.coord(axis, size));
+  unsigned root = roots.size();
+  roots.push_back(val.ir);
+  rootTypes.push_back(val.dtype);
+  rootFeeds.push_back(dyn_cast<BlockArgument>(val.ir));
+  if (bound) {
+    Interval range = sumOf(bound->of->lo, bound->of->hi, bound->least, bound->most);
+    exprs.setRootRange(root, range.lo, range.hi);
+    rootBounds.try_emplace(root, *bound);
+  }
+  return exprs.load(kindOf(val.dtype), root, indices);
 }
 
 Val Emitter::splat(int32_t dtype, ArrayRef<int64_t> shape, double value) {
@@ -256,9 +306,63 @@ Val Emitter::splat(int32_t dtype, ArrayRef<int64_t> shape, double value) {
   return val;
 }
 
-void Emitter::limitFeed(Ref index, int64_t lo, int64_t hi) {
-  if (index->op == expr::Op::Load)
-    limits.push_back({roots[index->root], lo, hi});
+void Emitter::addIndex(Ref index, int64_t size) {
+  if (index->lo < -size || index->hi >= size)
+    indices.push_back({index, size, nodeAtHand});
+}
+
+/// The roots that an expression reads, by way of the sums that they hold as well, in the order in which they were made.
+static SmallVector<unsigned> rootsOf(Ref value, function_ref<Ref(unsigned root)> sumOf) {
+  SmallVector<unsigned> roots;
+  SmallVector<Ref, 8> stack{value};
+  llvm::DenseSet<Ref> seen;
+  while (!stack.empty()) {
+    Ref node = stack.pop_back_val();
+    if (!node->hasLoad || !seen.insert(node).second)
+      continue;
+    stack.append(node->args.begin(), node->args.end());
+    if (node->op != expr::Op::Load)
+      continue;
+    roots.push_back(node->root);
+    if (Ref of = sumOf(node->root))
+      stack.push_back(of);
+  }
+  llvm::sort(roots);
+  roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
+  return roots;
+}
+
+SmallVector<BlockArgument, 2> Emitter::feedsOf(Ref index) {
+  SmallVector<BlockArgument, 2> feeds;
+  for (unsigned root : rootsOf(index, [&](unsigned root) { return rootBounds.lookup(root).of; }))
+    if (rootFeeds[root])
+      feeds.push_back(rootFeeds[root]);
+  return feeds;
+}
+
+Emitter::Interval Emitter::boundsOf(Ref value, function_ref<std::optional<Interval>(BlockArgument)> feeds) {
+  llvm::DenseMap<unsigned, unsigned> bounded; // root -> one with the interval
+  auto narrowed = [&](Ref node) {
+    return exprs.replaceLoads(node, [&](Ref load) {
+      auto found = bounded.find(load->root);
+      return found == bounded.end() ? load : exprs.load(load->kind, found->second, load->args);
+    });
+  };
+  for (unsigned root : rootsOf(value, [&](unsigned root) { return rootBounds.lookup(root).of; })) {
+    std::optional<Interval> range;
+    if (auto bound = rootBounds.find(root); bound != rootBounds.end()) {
+      Ref of = narrowed(bound->second.of);
+      range = sumOf(of->lo, of->hi, bound->second.least, bound->second.most);
+    } else if (rootFeeds[root] && kindOf(rootTypes[root]) == Kind::Int) {
+      range = feeds(rootFeeds[root]);
+    }
+    if (!range)
+      continue;
+    bounded[root] = nextBoundedRoot;
+    exprs.setRootRange(nextBoundedRoot++, range->lo, range->hi);
+  }
+  Ref result = narrowed(value);
+  return {result->lo, result->hi};
 }
 
 void Emitter::remember(const Val &val) {
@@ -283,15 +387,8 @@ Val Emitter::argument(const Tensor &tensor, BlockArgument value) {
   val.ir = value;
   if (elements(val.shape) == 0)
     return splat(val.dtype, val.shape, 0);
-  Kind kind = kindOf(tensor.dtype);
-  if (expr::isFloat(kind))
-    return val;
-  SmallVector<Ref, 4> indices;
-  for (auto [axis, size] : llvm::enumerate(val.shape))
-    indices.push_back(exprs.coord(axis, size));
-  val.expr = exprs.load(kind, roots.size(), indices);
-  roots.push_back(value);
-  rootTypes.push_back(tensor.dtype);
+  if (!expr::isFloat(kindOf(tensor.dtype)))
+    val.expr = loadOf(val);
   return val;
 }
 
@@ -392,8 +489,7 @@ std::optional<Val> Emitter::constant(const Tensor &tensor, ArrayRef<char> bytes,
 //===----------------------------------------------------------------------===//
 
 Value Emitter::ir(Val &val) {
-  if (val.sequence)
-    fail("takes a sequence of tensors, which only SequenceAt, SequenceLength and ConcatFromSequence can");
+  assert(!val.sequence && "operands have been checked");
   if (!val.ir)
     val.ir = ExprEmitter(*this, val.shape).emit(val.expr, val.dtype);
   return val.ir;
@@ -504,9 +600,6 @@ bool Emitter::needsGradient(Value value) {
 
 Val Emitter::elementwise(ArrayRef<Val *> inputs, int32_t dtype, ExprFn onExprs, IrFn onValues) {
   SmallVector<const Val *, 4> readOnly(inputs.begin(), inputs.end());
-  for (Val *input : inputs)
-    if (input->sequence)
-      fail("takes a sequence of tensors");
   Shape shape = broadcastShapes(readOnly);
   if (elements(shape) == 0)
     return splat(dtype, shape, 0);

@@ -31,6 +31,9 @@ inline constexpr int64_t kDenseLimit = 4096;
 /// What is asked for as a constant (shapes, axes, pads) or emitted as one.
 inline constexpr int64_t kConstantLimit = 64 * 1024;
 
+/// Expressions that are nested deeper, or have more operands, become tensors.
+inline constexpr unsigned kNestingLimit = 256;
+
 struct Val {
   int32_t dtype = 0; ///< onnx::TensorProto::DataType
   Shape shape;
@@ -78,6 +81,8 @@ public:
   /// constant.
   std::optional<Val> constant(const Tensor &tensor, llvm::ArrayRef<char> bytes, bool progressions);
 
+  /// Fails unless the node has the operands that its operator takes, of types that it takes.
+  void checkOperands(const Node &node);
   // Errors of the node at hand.
   [[noreturn]] void fail(const llvm::Twine &what, const llvm::Twine &note = "");
 
@@ -90,18 +95,28 @@ public:
   /// A value given by an expression. Where all `inputs` are constants and it is small, it is computed now, unless `keep`.
   Val make(int32_t dtype, llvm::ArrayRef<int64_t> shape, expr::Ref value, llvm::ArrayRef<Val *> inputs, bool keep = false);
   Val make(int32_t dtype, mlir::Value value);
+  /// `value` holds sums of `least` to `most` elements of `of` (1 and 1: elements of it), which bounds integers.
+  Val makeSum(const Val &of, mlir::Value value, int64_t least, int64_t most);
   Val splat(int32_t dtype, llvm::ArrayRef<int64_t> shape, double value);
 
   /// The value's tensor serves wherever its expression occurs.
   void remember(const Val &val);
 
-  /// An index that is a fed integer itself: feeds outside [lo, hi) would read out of bounds.
-  void limitFeed(expr::Ref index, int64_t lo, int64_t hi);
-  struct FeedLimit {
-    mlir::Value input;
-    int64_t lo, hi;
+  /// An index, into an axis of `size` elements, that only feeds can make leave it.
+  void addIndex(expr::Ref index, int64_t size);
+  struct FedIndex {
+    expr::Ref index;
+    int64_t size;
+    std::string where;
   };
-  llvm::ArrayRef<FeedLimit> feedLimits() const { return limits; }
+  llvm::ArrayRef<FedIndex> fedIndices() const { return indices; }
+  /// The fed tensors that an index follows from, also by way of sums.
+  llvm::SmallVector<mlir::BlockArgument, 2> feedsOf(expr::Ref index);
+  struct Interval {
+    int64_t lo, hi; ///< inclusive
+  };
+  /// The interval of an integer expression, given those of fed tensors (null: unknown).
+  Interval boundsOf(expr::Ref value, llvm::function_ref<std::optional<Interval>(mlir::BlockArgument feed)> feeds);
 
   // Operands.
   bool isDense(const Val &val);
@@ -125,7 +140,7 @@ public:
 
   using ExprFn = llvm::function_ref<expr::Ref(llvm::ArrayRef<expr::Ref>)>;
   using IrFn = llvm::function_ref<mlir::Value(llvm::ArrayRef<mlir::Value>)>;
-  /// Elementwise with broadcast, as an expression where all operands are expressions.
+  /// Elementwise with broadcast, as an expression where all operands are expressions (integers always are).
   Val elementwise(llvm::ArrayRef<Val *> inputs, int32_t dtype, ExprFn onExprs, IrFn onValues);
 
   // Views, on either form.
@@ -137,7 +152,8 @@ public:
   Val concat(llvm::ArrayRef<Val *> vals, int64_t axis);
   Val cast(Val &val, int32_t dtype);
   Val arithmetic(expr::FOp op, Val &x, Val &y);
-  Val gather(Val &data, Val &indices, int64_t axis);
+  /// No gradient goes to row `padding`.
+  Val gather(Val &data, Val &indices, int64_t axis, std::optional<int64_t> padding = std::nullopt);
   mlir::Value detach(mlir::Value value);
   Val where(Val &condition, Val &yes, Val &no);
 
@@ -149,11 +165,22 @@ public:
 
 private:
   friend class ExprEmitter;
+  /// How a root that is computed is bounded: sums of `least` to `most` values of an expression.
+  struct RootBound {
+    expr::Ref of;
+    int64_t least, most;
+  };
+  /// The value's tensor as a new root of expressions.
+  expr::Ref loadOf(const Val &val, std::optional<RootBound> bound = std::nullopt);
 
   llvm::StringMap<Val> values;
   std::vector<mlir::Value> roots; ///< Of Load expressions.
   std::vector<int32_t> rootTypes;
-  std::vector<FeedLimit> limits;
+  std::vector<mlir::BlockArgument> rootFeeds; ///< Null where the root is computed.
+  llvm::DenseMap<unsigned, RootBound> rootBounds;
+  unsigned nextBoundedRoot = 1u << 31; ///< Roots that exist for their interval alone.
+  std::vector<FedIndex> indices;
+  std::string nodeAtHand; ///< For messages.
   /// Tensors over the coordinates of an expression, in ascending order of axes.
   llvm::DenseMap<expr::Ref, mlir::Value> emitted;
   llvm::DenseMap<mlir::Value, bool> gradients;

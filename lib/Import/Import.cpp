@@ -39,7 +39,11 @@ private:
   bool addResults();
   void dropUnusedBuffers();
   void addRanges();
-  void narrowRange(Value ids, int64_t lo, int64_t hi, std::optional<int64_t> ignore);
+  struct Range;
+  bool isFeed(Value value);
+  std::optional<Range> rangeOf(BlockArgument input);
+  void narrow(BlockArgument input, Range range);
+  void boundIndex(const Emitter::FedIndex &index);
 
   const Model &model;
   const ImportOptions &options;
@@ -150,6 +154,11 @@ bool Importer::addResults() {
   SmallVector<Value> values;
   SmallVector<Type> types;
   for (const auto &output : outputs) {
+    if (emitter.lookup(output.name())->sequence) {
+      diags.error("output '" + output.name() + "'", "is a sequence of tensors, which is not supported");
+      diags.note("give out its tensors one by one");
+      return false;
+    }
     emitter.t.loc = NameLoc::get(b.getStringAttr(output.name()));
     values.push_back(emitter.ir(*emitter.lookup(output.name())));
     types.push_back(values.back().getType());
@@ -178,53 +187,123 @@ void Importer::dropUnusedBuffers() {
   (void)function.eraseArguments(unused);
 }
 
-/// Follows `ids` back through views to a fed input and narrows its range.
-void Importer::narrowRange(Value ids, int64_t lo, int64_t hi, std::optional<int64_t> ignore) {
-  while (Operation *op = ids.getDefiningOp()) {
+struct Importer::Range {
+  int64_t lo, hi; ///< [lo, hi)
+  std::optional<int64_t> ignore;
+};
+
+std::optional<Importer::Range> Importer::rangeOf(BlockArgument input) {
+  auto range = function.getArgAttrOfType<DictionaryAttr>(input.getArgNumber(), train::kRangeAttr);
+  if (!range)
+    return std::nullopt;
+  Range result{range.getAs<IntegerAttr>("lo").getInt(), range.getAs<IntegerAttr>("hi").getInt(), std::nullopt};
+  if (auto ignore = range.getAs<IntegerAttr>("ignore"))
+    result.ignore = ignore.getInt();
+  return result;
+}
+
+void Importer::narrow(BlockArgument input, Range range) {
+  if (auto before = rangeOf(input)) {
+    range.lo = std::max(range.lo, before->lo);
+    range.hi = std::min(range.hi, before->hi);
+    // What one use ignores another may not.
+    if (range.ignore != before->ignore)
+      range.ignore = std::nullopt;
+  }
+  SmallVector<NamedAttribute> attributes{b.getNamedAttr("lo", b.getI64IntegerAttr(range.lo)),
+                                         b.getNamedAttr("hi", b.getI64IntegerAttr(range.hi))};
+  if (range.ignore)
+    attributes.push_back(b.getNamedAttr("ignore", b.getI64IntegerAttr(*range.ignore)));
+  function.setArgAttr(input.getArgNumber(), train::kRangeAttr, b.getDictionaryAttr(attributes));
+}
+
+bool Importer::isFeed(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && argument.getOwner() == &function.front() &&
+         function.getArgAttrOfType<train::RoleAttr>(argument.getArgNumber(), train::kRoleAttr).getValue() == train::Role::Input;
+}
+
+/// The fed input that labels are views of; null if they are computed.
+static Value behindViews(Value labels) {
+  while (Operation *op = labels.getDefiningOp()) {
     if (auto pad = dyn_cast<tensor::PadOp>(op))
-      ids = pad.getSource();
+      labels = pad.getSource();
     else if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::ExtractSliceOp, linalg::TransposeOp,
                  linalg::BroadcastOp, arith::ExtSIOp, arith::TruncIOp>(op))
-      ids = op->getOperand(0);
+      labels = op->getOperand(0);
     else
-      return;
+      break;
   }
-  auto argument = dyn_cast<BlockArgument>(ids);
-  if (!argument || argument.getOwner() != &function.front())
-    return;
-  unsigned index = argument.getArgNumber();
-  if (function.getArgAttrOfType<train::RoleAttr>(index, train::kRoleAttr).getValue() != train::Role::Input)
-    return;
-  auto number = [&](DictionaryAttr range, StringRef key) -> std::optional<int64_t> {
-    auto value = range ? range.getAs<IntegerAttr>(key) : IntegerAttr();
-    return value ? std::optional(value.getInt()) : std::nullopt;
+  return labels;
+}
+
+/// The largest number in [0, most] that `holds`; it does for 0, and for all below one that it does for.
+static int64_t largest(int64_t most, function_ref<bool(int64_t)> holds) {
+  int64_t low = 0, high = 1;
+  for (; high < most && holds(high); high = high > most / 2 ? most : 2 * high)
+    low = high;
+  for (high = std::min(high, most); low < high;) {
+    int64_t middle = low + (high - low + 1) / 2;
+    if (holds(middle))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+/// Restricts a feed so that the index stays inside its axis, whatever is fed.
+void Importer::boundIndex(const Emitter::FedIndex &index) {
+  using Interval = Emitter::Interval;
+  constexpr int64_t kFar = int64_t(1) << 62;
+  auto known = [&](BlockArgument feed) -> std::optional<Interval> {
+    std::optional<Range> range = isFeed(feed) ? rangeOf(feed) : std::nullopt;
+    if (!range)
+      return std::nullopt;
+    int64_t ignore = range->ignore.value_or(range->lo);
+    return Interval{std::min(range->lo, ignore), std::max(range->hi - 1, ignore)};
   };
-  auto before = function.getArgAttrOfType<DictionaryAttr>(index, train::kRangeAttr);
-  if (before) {
-    lo = std::max(lo, *number(before, "lo"));
-    hi = std::min(hi, *number(before, "hi"));
-    // What one use ignores another may not.
-    if (number(before, "ignore") != ignore)
-      ignore = std::nullopt;
+  auto stays = [&](BlockArgument chosen, Interval interval) {
+    Interval bounds = emitter.boundsOf(index.index, [&](BlockArgument feed) {
+      return feed == chosen ? std::optional(interval) : known(feed);
+    });
+    return bounds.lo >= -index.size && bounds.hi < index.size;
+  };
+  if (stays(nullptr, {}))
+    return;
+  // One feed has to give way: the one that nothing has bounded so far, or the only one there is.
+  SmallVector<BlockArgument, 2> feeds = emitter.feedsOf(index.index), free;
+  llvm::copy_if(feeds, std::back_inserter(free), [&](BlockArgument feed) { return isFeed(feed) && !known(feed); });
+  if (free.empty() && feeds.size() == 1 && isFeed(feeds.front()))
+    free = feeds;
+  if (free.size() == 1 && stays(free.front(), {0, 0})) {
+    BlockArgument feed = free.front();
+    Interval before = known(feed).value_or(Interval{-kFar, kFar});
+    int64_t hi = largest(std::max<int64_t>(before.hi, 0), [&](int64_t hi) { return stays(feed, {0, hi}); });
+    int64_t lo = -largest(std::max<int64_t>(-before.lo, 0), [&](int64_t lo) { return stays(feed, {-lo, hi}); });
+    std::optional<Range> declared = rangeOf(feed);
+    std::optional<int64_t> ignore = declared ? declared->ignore : std::nullopt;
+    // A feed that may only be 0 is of no use: rather a warning.
+    if (lo != hi)
+      return narrow(feed, {lo, hi + 1, ignore && *ignore >= lo && *ignore <= hi ? ignore : std::nullopt});
   }
-  SmallVector<NamedAttribute> range{b.getNamedAttr("lo", b.getI64IntegerAttr(lo)),
-                                    b.getNamedAttr("hi", b.getI64IntegerAttr(hi))};
-  if (ignore)
-    range.push_back(b.getNamedAttr("ignore", b.getI64IntegerAttr(*ignore)));
-  function.setArgAttr(index, train::kRangeAttr, b.getDictionaryAttr(range));
+  std::string names;
+  for (BlockArgument feed : feeds)
+    names += (names.empty() ? "'" : ", '") +
+             function.getArgAttrOfType<StringAttr>(feed.getArgNumber(), train::kNameAttr).getValue().str() + "'";
+  diags.warning(index.where, "reads at positions that " + (names.empty() ? "are computed" : "follow from " + names) +
+                                 ", which may leave an axis of size " + Twine(index.size));
+  diags.note("such a position gives NaN, and a step with a NaN is not applied; see that what is fed keeps to the axis");
 }
 
 void Importer::addRanges() {
-  for (const Emitter::FeedLimit &limit : emitter.feedLimits())
-    narrowRange(limit.input, limit.lo, limit.hi, std::nullopt);
-  function.walk([&](Operation *op) {
-    if (auto embedding = dyn_cast<train::EmbeddingOp>(op)) {
-      int64_t size = shapeOf(embedding.getTable())[0];
-      narrowRange(embedding.getIds(), -size, size, std::nullopt);
-    } else if (auto loss = dyn_cast<train::CrossEntropyOp>(op)) {
-      narrowRange(loss.getLabels(), 0, shapeOf(loss.getLogits())[1], loss.getIgnoreIndex());
-    }
+  function.walk([&](train::CrossEntropyOp loss) {
+    Value labels = behindViews(loss.getLabels());
+    if (isFeed(labels))
+      narrow(cast<BlockArgument>(labels), {0, shapeOf(loss.getLogits())[1], loss.getIgnoreIndex()});
   });
+  for (const Emitter::FedIndex &index : emitter.fedIndices())
+    boundIndex(index);
 }
 
 OwningOpRef<ModuleOp> Importer::run() {

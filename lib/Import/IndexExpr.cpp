@@ -8,6 +8,7 @@
 #include "llvm/ADT/bit.h"
 
 #include <cassert>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -61,6 +62,7 @@ Ref Context::intern(Node node) {
   for (Ref arg : node.args) {
     node.hasLoad |= arg->hasLoad;
     node.axes |= arg->axes;
+    node.depth = std::max(node.depth, arg->depth + 1);
   }
   if (node.kind == Kind::Bool && node.op != Op::Const)
     node.lo = 0, node.hi = 1;
@@ -116,9 +118,16 @@ Ref Context::coord(unsigned axis, int64_t size) {
 Ref Context::load(Kind kind, unsigned root, ArrayRef<Ref> indices) {
   Node node = make(Op::Load, kind, indices);
   node.root = root;
-  if (kind == Kind::Int)
-    node.lo = -kLoadBound, node.hi = kLoadBound;
+  if (kind == Kind::Int) {
+    auto range = rootRanges.find(root);
+    node.lo = range == rootRanges.end() ? -kLoadBound : range->second.first;
+    node.hi = range == rootRanges.end() ? kLoadBound : range->second.second;
+  }
   return intern(std::move(node));
+}
+
+void Context::setRootRange(unsigned root, int64_t lo, int64_t hi) {
+  rootRanges[root] = {std::max(lo, -kLoadBound), std::min(hi, kLoadBound)};
 }
 
 Ref Context::table(Kind kind, const Table *table, ArrayRef<Ref> indices) {
@@ -620,6 +629,34 @@ Ref Context::fcmp(FOp predicate, Ref a, Ref b) {
   return intern(std::move(node));
 }
 
+/// Sums, differences and products of integers that a float holds exactly are exact: they stay integers, so that what follows (a
+/// position that was computed as a float) can be decided.
+Ref Context::exactArithmetic(FOp op, Ref a, Ref b) {
+  int64_t exact = int64_t(1) << (a->kind == Kind::F32 ? 24 : 53);
+  auto integer = [&](Ref node) -> Ref {
+    if (node->op == Op::ToFloat)
+      return node->args[0];
+    // -0 is no integer.
+    bool whole = isConst(node) && node->fimm >= -double(exact) && node->fimm <= double(exact) &&
+                 node->fimm == double(int64_t(node->fimm)) && !(node->fimm == 0 && std::signbit(node->fimm));
+    return whole ? intConst(int64_t(node->fimm)) : nullptr;
+  };
+  auto fits = [&](Ref node) { return node->lo >= -exact && node->hi <= exact; };
+  Ref x = integer(a), y = integer(b);
+  if (!x || !y || !fits(x) || !fits(y))
+    return nullptr;
+  Ref result;
+  if (op == FOp::Add)
+    result = add(x, y);
+  else if (op == FOp::Sub)
+    result = sub(x, y);
+  else if (op == FOp::Mul && x->lo >= 0 && y->lo >= 0) // else a product may be -0
+    result = mul(x, y);
+  else
+    return nullptr;
+  return fits(result) ? cast(result, a->kind) : nullptr;
+}
+
 Ref Context::fbinary(FOp op, Ref a, Ref b) {
   Node node = make(Op::FBinary, a->kind, {a, b});
   node.fop = op;
@@ -630,6 +667,8 @@ Ref Context::fbinary(FOp op, Ref a, Ref b) {
   if (op == FOp::Mul && isConst(a) && a->fimm == 1)
     return b;
   if (Ref r = overSelect({a, b}, [&](ArrayRef<Ref> v) { return fbinary(op, v[0], v[1]); }))
+    return r;
+  if (Ref r = exactArithmetic(op, a, b))
     return r;
   return intern(std::move(node));
 }
@@ -702,36 +741,48 @@ Ref Context::rebuild(Ref node, ArrayRef<Ref> v) {
   llvm_unreachable("all operations are listed");
 }
 
-Ref Context::substitute(Ref root, function_ref<Ref(unsigned, int64_t)> map) {
-  DenseMap<Ref, Ref> done;
+/// Rebuilds from the operands up: `leaf` gives what stands for a node as a whole (null: nothing), `done` what stands for a node whose
+/// operands are replaced.
+Ref Context::rewrite(Ref root, function_ref<Ref(Ref)> leaf, function_ref<Ref(Ref)> done) {
+  DenseMap<Ref, Ref> results;
   // Depth first with an explicit stack: chains of thousands of operations occur.
   SmallVector<Ref, 16> stack{root};
   while (!stack.empty()) {
     Ref node = stack.back();
-    if (done.count(node)) {
+    if (results.count(node)) {
       stack.pop_back();
       continue;
     }
-    if (node->axes == 0) {
-      done[node] = node;
-      continue;
-    }
-    if (node->op == Op::Coord) {
-      done[node] = map(node->imm, node->size);
+    if (Ref whole = leaf(node)) {
+      results[node] = whole;
       continue;
     }
     SmallVector<Ref, 4> args;
     for (Ref arg : node->args) {
-      auto found = done.find(arg);
-      if (found == done.end())
+      auto found = results.find(arg);
+      if (found == results.end())
         stack.push_back(arg);
       else
         args.push_back(found->second);
     }
     if (args.size() == node->args.size())
-      done[node] = rebuild(node, args);
+      results[node] = done(rebuild(node, args));
   }
-  return done[root];
+  return results[root];
+}
+
+Ref Context::substitute(Ref root, function_ref<Ref(unsigned, int64_t)> map) {
+  auto leaf = [&](Ref node) -> Ref {
+    if (node->axes == 0)
+      return node;
+    return node->op == Op::Coord ? map(node->imm, node->size) : nullptr;
+  };
+  return rewrite(root, leaf, [](Ref node) { return node; });
+}
+
+Ref Context::replaceLoads(Ref root, function_ref<Ref(Ref)> map) {
+  return rewrite(root, [](Ref node) { return node->hasLoad ? nullptr : node; },
+                 [&](Ref node) { return node->op == Op::Load ? map(node) : node; });
 }
 
 } // namespace forebay::expr

@@ -14,7 +14,7 @@
 ///     singles out agrees with the other side
 ///
 /// A coordinate carries the size of its axis. Integers are 64 bits wide and wrap as ONNX's do. Fed integers are
-/// taken to be below 2^62 in magnitude.
+/// taken to be below 2^62 in magnitude. Division by 0 gives 0.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -84,6 +85,7 @@ struct Node {
   bool hasLoad = false;
   unsigned id = 0;
   unsigned root = 0; ///< Load: which tensor
+  unsigned depth = 1; ///< of the longest chain of operands
   int64_t imm = 0;
   int64_t size = 0; ///< Coord
   double fimm = 0;
@@ -114,6 +116,8 @@ public:
   /// 0 where the axis has a single element.
   Ref coord(unsigned axis, int64_t size);
   Ref load(Kind kind, unsigned root, llvm::ArrayRef<Ref> indices);
+  /// What the elements of an integer tensor can be. Before its first load.
+  void setRootRange(unsigned root, int64_t lo, int64_t hi);
   Ref table(Kind kind, const Table *table, llvm::ArrayRef<Ref> indices);
   /// Keeps a table alive as long as the context; a constant where all its elements are equal.
   Ref constant(Kind kind, Table table, llvm::ArrayRef<Ref> indices);
@@ -148,6 +152,8 @@ public:
 
   /// Replaces every coordinate; `map` is asked once for each axis that occurs.
   Ref substitute(Ref node, llvm::function_ref<Ref(unsigned axis, int64_t size)> map);
+  /// Reads other tensors, or constants, in the place of run-time tensors; `map` is asked for each load, whose indices are replaced already.
+  Ref replaceLoads(Ref node, llvm::function_ref<Ref(Ref load)> map);
   /// The same operation on other operands (as many as node has).
   Ref rebuild(Ref node, llvm::ArrayRef<Ref> args);
 
@@ -165,10 +171,13 @@ private:
   Ref logic(Op op, llvm::ArrayRef<Ref> args);
   Ref overSelect(llvm::ArrayRef<Ref> args, llvm::function_ref<Ref(llvm::ArrayRef<Ref>)> build);
   Ref agreeAtPoint(Ref condition, Ref a, Ref b);
+  Ref exactArithmetic(FOp op, Ref a, Ref b);
+  Ref rewrite(Ref root, llvm::function_ref<Ref(Ref node)> leaf, llvm::function_ref<Ref(Ref node)> done);
 
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<std::unique_ptr<Table>> tables;
   std::unordered_set<const Node *, Hash, Equal> interned;
+  std::unordered_map<unsigned, std::pair<int64_t, int64_t>> rootRanges;
 };
 
 inline bool isConst(Ref node) { return node->op == Op::Const; }

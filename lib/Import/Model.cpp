@@ -246,4 +246,17 @@ bool Model::isDetach(const onnx::NodeProto &node) const {
   return metadata(node.metadata_props(), fxNodeKey).empty() && (last == "detach" || last.starts_with("detach_"));
 }
 
+Model::Embedding Model::embedding(const onnx::NodeProto &node) const {
+  // ...aten.embedding.default](args = (%weight, %ids, padding_idx, scale_grad_by_freq, sparse), kwargs = {}); -1: none.
+  Embedding result;
+  auto [before, call] = metadata(node.metadata_props(), fxNodeKey).split("aten.embedding.default](args = (");
+  SmallVector<StringRef> arguments;
+  call.split(')').first.split(arguments, ',');
+  int64_t padding;
+  if (arguments.size() > 2 && !arguments[2].trim().getAsInteger(10, padding) && padding >= 0)
+    result.padding = padding;
+  result.scaled = arguments.size() > 3 && arguments[3].trim() == "True";
+  return result;
+}
+
 } // namespace forebay::import

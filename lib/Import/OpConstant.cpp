@@ -187,11 +187,13 @@ static void importCumSum(Emitter &e, Node &n) {
   bool exclusive = n.integer("exclusive", 0), reverse = n.integer("reverse", 0);
   if (e.elements(x.shape) == 0)
     return e.set(n, 0, x);
+  Kind kind = e.kindOf(x.dtype);
   // Of equal values along the axis: their number times the value.
-  if (x.expr && x.expr->kind == Kind::Int && !(x.expr->axes >> axis & 1)) {
+  if (x.expr && !(x.expr->axes >> axis & 1)) {
     Ref d = e.exprs.coord(axis, size);
     Ref count = reverse ? e.exprs.linear({{-1, d}}, size - exclusive) : e.exprs.addConst(d, 1 - exclusive);
-    return e.set(n, 0, e.make(x.dtype, x.shape, e.exprs.mul(count, x.expr), {&x}, /*keep=*/true));
+    Ref sum = kind == Kind::Int ? e.exprs.mul(count, x.expr) : e.exprs.fbinary(FOp::Mul, e.exprs.cast(count, kind), x.expr);
+    return e.set(n, 0, e.make(x.dtype, x.shape, sum, {&x}, /*keep=*/true));
   }
   auto values = e.tryConstants(x);
   if (values) {
@@ -214,7 +216,8 @@ static void importCumSum(Emitter &e, Node &n) {
     shaped.dtype = x.dtype;
     return e.set(n, 0, shaped);
   }
-  e.set(n, 0, e.make(x.dtype, e.t.cumulativeSum(e.ir(x), axis, exclusive, reverse)));
+  Value sums = e.t.cumulativeSum(e.ir(x), axis, exclusive, reverse);
+  e.set(n, 0, e.makeSum(x, sums, exclusive ? 0 : 1, exclusive ? size - 1 : size));
 }
 
 static void importOneHot(Emitter &e, Node &n) {
@@ -222,7 +225,7 @@ static void importOneHot(Emitter &e, Node &n) {
   int64_t depth = e.constantScalar(*n.inputs[1], "its depth"), rank = indices.rank() + 1;
   int64_t axis = e.axis(n.integer("axis", -1), rank);
   if (!indices.expr || indices.expr->kind != Kind::Int)
-    e.fail("takes indices that do not follow from integer inputs, which is not supported");
+    e.fail("takes indices of a type other than int32 and int64");
   Shape narrow = indices.shape, shape = indices.shape;
   narrow.insert(narrow.begin() + axis, 1);
   shape.insert(shape.begin() + axis, depth);

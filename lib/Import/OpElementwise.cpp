@@ -20,12 +20,6 @@ using expr::Ref;
 
 static bool isFloat(Emitter &e, const Val &val) { return expr::isFloat(e.kindOf(val.dtype)); }
 
-static void requireSameType(Emitter &e, ArrayRef<Val *> vals) {
-  for (Val *val : vals)
-    if (val->dtype != vals.front()->dtype)
-      e.fail("has operands of different types");
-}
-
 //===----------------------------------------------------------------------===//
 // Arithmetic
 //===----------------------------------------------------------------------===//
@@ -49,25 +43,6 @@ static Value floatOp(Emitter &e, FOp op, Value x, Value y) {
   }
 }
 
-static Value intOp(Emitter &e, FOp op, Value x, Value y) {
-  OpBuilder &b = e.b;
-  Location loc = e.t.loc;
-  switch (op) {
-  case FOp::Add:
-    return arith::AddIOp::create(b, loc, x, y);
-  case FOp::Sub:
-    return arith::SubIOp::create(b, loc, x, y);
-  case FOp::Mul:
-    return arith::MulIOp::create(b, loc, x, y);
-  case FOp::Div:
-    return arith::DivSIOp::create(b, loc, x, y);
-  case FOp::Min:
-    return arith::MinSIOp::create(b, loc, x, y);
-  default:
-    return arith::MaxSIOp::create(b, loc, x, y);
-  }
-}
-
 static Ref intExpr(Emitter &e, FOp op, Ref x, Ref y) {
   switch (op) {
   case FOp::Add:
@@ -85,12 +60,19 @@ static Ref intExpr(Emitter &e, FOp op, Ref x, Ref y) {
   }
 }
 
+/// Constants that an integer is divided by.
+static void requireDivisor(Emitter &e, const Val &divisor) {
+  std::optional<std::vector<int64_t>> values = e.isDense(divisor) ? e.tryConstants(divisor) : std::nullopt;
+  if (values && llvm::is_contained(*values, 0))
+    e.fail("divides integers by 0");
+}
+
 Val Emitter::arithmetic(FOp op, Val &x, Val &y) {
-  requireSameType(*this, {&x, &y});
   Kind kind = kindOf(x.dtype);
-  if (kind == Kind::Bool)
-    fail("does arithmetic on booleans");
+  assert(x.dtype == y.dtype && kind != Kind::Bool && "operands have been checked");
   // x * 1, x / 1 are x, bit for bit.
+  if (op == FOp::Div && !expr::isFloat(kind))
+    requireDivisor(*this, y);
   Shape shape = broadcastShapes({&x, &y});
   if ((op == FOp::Mul || op == FOp::Div) && splatValue(y) == 1.0 && shape == x.shape)
     return x;
@@ -99,8 +81,7 @@ Val Emitter::arithmetic(FOp op, Val &x, Val &y) {
   if (expr::isFloat(kind))
     return elementwise({&x, &y}, x.dtype, [&](ArrayRef<Ref> v) { return exprs.fbinary(op, v[0], v[1]); },
                        [&](ArrayRef<Value> v) { return floatOp(*this, op, v[0], v[1]); });
-  return elementwise({&x, &y}, x.dtype, [&](ArrayRef<Ref> v) { return intExpr(*this, op, v[0], v[1]); },
-                     [&](ArrayRef<Value> v) { return intOp(*this, op, v[0], v[1]); });
+  return elementwise({&x, &y}, x.dtype, [&](ArrayRef<Ref> v) { return intExpr(*this, op, v[0], v[1]); }, nullptr);
 }
 
 template <FOp op> static void importBinary(Emitter &e, Node &n) {
@@ -125,7 +106,6 @@ static void importMean(Emitter &e, Node &n) {
 
 static void importMod(Emitter &e, Node &n) {
   Val &x = *n.inputs[0], &y = *n.inputs[1];
-  requireSameType(e, {&x, &y});
   bool truncates = n.integer("fmod", 0);
   if (isFloat(e, x)) {
     e.set(n, 0, e.elementwise({&x, &y}, x.dtype, nullptr, [&](ArrayRef<Value> v) {
@@ -133,15 +113,9 @@ static void importMod(Emitter &e, Node &n) {
     }));
     return;
   }
-  e.set(n, 0, e.elementwise(
-                  {&x, &y}, x.dtype,
-                  [&](ArrayRef<Ref> v) { return truncates ? e.exprs.truncMod(v[0], v[1]) : e.exprs.floorMod(v[0], v[1]); },
-                  [&](ArrayRef<Value> v) -> Value {
-                    if (truncates)
-                      return arith::RemSIOp::create(e.b, e.t.loc, v[0], v[1]);
-                    Value q = arith::FloorDivSIOp::create(e.b, e.t.loc, v[0], v[1]);
-                    return arith::SubIOp::create(e.b, e.t.loc, v[0], arith::MulIOp::create(e.b, e.t.loc, q, v[1]));
-                  }));
+  requireDivisor(e, y);
+  auto onExprs = [&](ArrayRef<Ref> v) { return truncates ? e.exprs.truncMod(v[0], v[1]) : e.exprs.floorMod(v[0], v[1]); };
+  e.set(n, 0, e.elementwise({&x, &y}, x.dtype, onExprs, nullptr));
 }
 
 static void importPow(Emitter &e, Node &n) {
@@ -193,8 +167,6 @@ template <typename OpTy> static Value unaryOp(Emitter &e, Value value) { return 
 
 template <FOp op, typename OpTy> static void importUnary(Emitter &e, Node &n) {
   Val &x = *n.inputs[0];
-  if (!isFloat(e, x))
-    e.fail("works on integers, which is not supported");
   e.set(n, 0, e.elementwise({&x}, x.dtype, [&](ArrayRef<Ref> v) { return e.exprs.funary(op, v[0]); },
                             [&](ArrayRef<Value> v) { return unaryOp<OpTy>(e, v[0]); }));
 }
@@ -202,8 +174,6 @@ template <FOp op, typename OpTy> static void importUnary(Emitter &e, Node &n) {
 /// Without an expression form: seen on trained values only.
 template <typename OpTy> static void importRuntimeUnary(Emitter &e, Node &n) {
   Val &x = *n.inputs[0];
-  if (!isFloat(e, x))
-    e.fail("works on integers, which is not supported");
   e.set(n, 0, e.elementwise({&x}, x.dtype, nullptr, [&](ArrayRef<Value> v) { return unaryOp<OpTy>(e, v[0]); }));
 }
 
@@ -252,7 +222,6 @@ static void importClip(Emitter &e, Node &n) {
   for (Val *bound : {low, high})
     if (bound)
       operands.push_back(bound);
-  requireSameType(e, operands);
   bool floating = isFloat(e, x);
   auto onExprs = [&](ArrayRef<Ref> v) {
     unsigned i = 1;
@@ -266,14 +235,7 @@ static void importClip(Emitter &e, Node &n) {
   e.set(n, 0, e.elementwise(operands, x.dtype, onExprs, [&](ArrayRef<Value> v) -> Value {
     unsigned i = 1;
     Value lowValue = low ? v[i++] : Value(), highValue = high ? v[i++] : Value();
-    if (floating)
-      return clamp(e, v[0], lowValue, highValue);
-    Value r = v[0];
-    if (low)
-      r = arith::MaxSIOp::create(e.b, e.t.loc, r, lowValue);
-    if (high)
-      r = arith::MinSIOp::create(e.b, e.t.loc, r, highValue);
-    return r;
+    return clamp(e, v[0], lowValue, highValue);
   }));
 }
 
@@ -331,7 +293,6 @@ static void importSigmoid(Emitter &e, Node &n) {
 enum class Compare { Eq, Lt, Le };
 
 static Val compare(Emitter &e, Compare what, Val &x, Val &y) {
-  requireSameType(e, {&x, &y});
   Kind kind = e.kindOf(x.dtype);
   auto onExprs = [&](ArrayRef<Ref> v) {
     if (expr::isFloat(kind))
@@ -341,16 +302,13 @@ static Val compare(Emitter &e, Compare what, Val &x, Val &y) {
                                  : e.exprs.le(v[0], v[1]);
   };
   return e.elementwise({&x, &y}, TensorProto::BOOL, onExprs, [&](ArrayRef<Value> v) -> Value {
-    if (expr::isFloat(kind))
-      return compareFloat(e,
-                          what == Compare::Eq   ? arith::CmpFPredicate::OEQ
-                          : what == Compare::Lt ? arith::CmpFPredicate::OLT
-                                                : arith::CmpFPredicate::OLE,
-                          v[0], v[1]);
-    auto predicate = what == Compare::Eq   ? arith::CmpIPredicate::eq
-                     : what == Compare::Lt ? arith::CmpIPredicate::slt
-                                           : arith::CmpIPredicate::sle;
-    return arith::CmpIOp::create(e.b, e.t.loc, predicate, v[0], v[1]);
+    assert((expr::isFloat(kind) || what == Compare::Eq) && "integers are expressions");
+    if (kind == Kind::Bool)
+      return arith::CmpIOp::create(e.b, e.t.loc, arith::CmpIPredicate::eq, v[0], v[1]);
+    auto predicate = what == Compare::Eq   ? arith::CmpFPredicate::OEQ
+                     : what == Compare::Lt ? arith::CmpFPredicate::OLT
+                                           : arith::CmpFPredicate::OLE;
+    return compareFloat(e, predicate, v[0], v[1]);
   });
 }
 
@@ -397,7 +355,6 @@ static void importIsInf(Emitter &e, Node &n) {
 }
 
 Val Emitter::where(Val &condition, Val &yes, Val &no) {
-  requireSameType(*this, {&yes, &no});
   // A condition that is decided leaves one side.
   if (auto decided = splatValue(condition))
     return expand(*decided != 0 ? yes : no, broadcastShapes({&condition, &yes, &no}));

@@ -35,7 +35,7 @@ static Ref position(Emitter &e, Ref index, int64_t size, int64_t axis) {
     e.fail("reads position " + Twine(index->lo < -size ? index->lo : index->hi) + " of axis " + Twine(axis) +
                ", which has only " + Twine(size),
            "a position table may be shorter than the sequence: compile for at most its length");
-  e.limitFeed(index, -size, size);
+  e.addIndex(index, size);
   if (index->lo >= 0)
     return index;
   Ref wrapped = e.exprs.addConst(index, size);
@@ -78,9 +78,7 @@ static Value viewAt(Emitter &e, Value data, ArrayRef<Ref> indices, ArrayRef<int6
 }
 
 /// Rows of a table, by `train.embedding` on the ids without their broadcast.
-static Val rows(Emitter &e, int32_t dtype, Value table, Val &ids) {
-  if (ids.dtype != TensorProto::INT64 && ids.dtype != TensorProto::INT32)
-    e.fail("takes indices of a type other than int32 and int64");
+static Val rows(Emitter &e, int32_t dtype, Value table, Val &ids, std::optional<int64_t> padding = std::nullopt) {
   Core core = coreOf(e.ir(ids));
   ArrayRef<int64_t> row = shapeOf(table).drop_front();
   Shape small(shapeOf(core.value)), shape(ids.shape);
@@ -89,11 +87,12 @@ static Val rows(Emitter &e, int32_t dtype, Value table, Val &ids) {
     axes.push_back(ids.rank() + i);
   small.append(row.begin(), row.end());
   shape.append(row.begin(), row.end());
-  Value value = train::EmbeddingOp::create(e.b, e.t.loc, e.t.type(small, elementOf(table)), table, core.value);
+  auto attribute = padding ? e.b.getI64IntegerAttr(*padding) : IntegerAttr();
+  Value value = train::EmbeddingOp::create(e.b, e.t.loc, e.t.type(small, elementOf(table)), table, core.value, attribute);
   return e.make(dtype, e.t.broadcastAxes(value, axes, shape));
 }
 
-Val Emitter::gather(Val &data, Val &indices, int64_t axis) {
+Val Emitter::gather(Val &data, Val &indices, int64_t axis, std::optional<int64_t> padding) {
   Shape shape(ArrayRef<int64_t>(data.shape).take_front(axis));
   shape.append(indices.shape.begin(), indices.shape.end());
   shape.append(data.shape.begin() + axis + 1, data.shape.end());
@@ -102,31 +101,29 @@ Val Emitter::gather(Val &data, Val &indices, int64_t axis) {
   int64_t size = data.shape[axis], more = indices.rank() - 1;
   if (size == 0)
     fail("reads from an axis of size 0");
-  if (indices.expr) {
-    Ref index = exprs.substitute(indices.expr, [&](unsigned at, int64_t n) { return exprs.coord(at + axis, n); });
-    index = position(*this, index, size, axis);
-    if (data.expr)
-      return make(data.dtype, shape, exprs.substitute(data.expr,
-                                                          [&](unsigned at, int64_t n) {
-                                                            if (at == axis)
-                                                              return index;
-                                                            return exprs.coord(at < axis ? at : at + more, n);
-                                                          }),
-                    {&data, &indices});
-    SmallVector<Ref, 4> all;
-    for (int64_t at = 0; at < axis; ++at)
-      all.push_back(exprs.coord(at, data.shape[at]));
-    all.push_back(index);
-    // An axis of size 1 before the gathered one keeps its place.
-    if (Value view = viewAt(*this, ir(data), all, shape))
-      return make(data.dtype, view);
+  Ref index = exprs.substitute(indices.expr, [&](unsigned at, int64_t n) { return exprs.coord(at + axis, n); });
+  index = position(*this, index, size, axis);
+  if (data.expr) {
+    Ref value = exprs.substitute(data.expr, [&](unsigned at, int64_t n) {
+      return at == axis ? index : exprs.coord(at < axis ? at : at + more, n);
+    });
+    return make(data.dtype, shape, value, {&data, &indices});
   }
+  SmallVector<Ref, 4> all;
+  for (int64_t at = 0; at < axis; ++at)
+    all.push_back(exprs.coord(at, data.shape[at]));
+  all.push_back(index);
+  if (padding && (*padding < index->lo || *padding > index->hi))
+    padding = std::nullopt;
+  Value view = padding ? Value() : viewAt(*this, ir(data), all, shape);
+  if (view)
+    return make(data.dtype, view);
   Value table = ir(data);
   SmallVector<int64_t, 4> front{axis};
   for (int64_t at = 0; at < data.rank(); ++at)
     if (at != axis)
       front.push_back(at);
-  Val result = rows(*this, data.dtype, t.transpose(table, front), indices);
+  Val result = rows(*this, data.dtype, t.transpose(table, front), indices, padding);
   // [ids, before, after] -> [before, ids, after]
   SmallVector<int64_t, 4> back;
   for (int64_t at = 0; at < axis; ++at)
@@ -142,7 +139,11 @@ static void importGather(Emitter &e, Node &n) {
   Val &data = *n.inputs[0];
   if (data.rank() == 0)
     e.fail("gathers from a scalar");
-  e.set(n, 0, e.gather(data, *n.inputs[1], e.axis(n.integer("axis", 0), data.rank())));
+  Model::Embedding embedding = e.model.embedding(n.proto);
+  if (embedding.scaled && !data.expr)
+    e.fail("scales the gradient of its table by how often a row is read (scale_grad_by_freq), which is not supported",
+           "export the embedding without it");
+  e.set(n, 0, e.gather(data, *n.inputs[1], e.axis(n.integer("axis", 0), data.rank()), embedding.padding));
 }
 
 /// `data` at one index for each of its first axes, over the coordinates of `outer`'s first axes (as many as the result has before the
@@ -187,12 +188,6 @@ static void importGatherND(Emitter &e, Node &n) {
     Val wide = e.expand(data, shape);
     return e.set(n, 0, wide);
   }
-  if (!indices.expr) {
-    if (count != 1)
-      e.fail("takes indices of several axes that do not follow from integer inputs, which is not supported");
-    Val ids = e.reshape(indices, ArrayRef<int64_t>(indices.shape).drop_back());
-    return e.set(n, 0, e.gather(data, ids, 0));
-  }
   SmallVector<Ref, 4> all;
   for (int64_t i = 0; i < count; ++i) {
     Ref index = e.exprs.substitute(indices.expr, [&](unsigned at, int64_t size) {
@@ -218,8 +213,6 @@ static void importGatherElements(Emitter &e, Node &n) {
     return e.set(n, 0, e.splat(data.dtype, indices.shape, 0));
   if (data.shape[axis] == 0)
     e.fail("reads from an axis of size 0");
-  if (!indices.expr)
-    e.fail("takes indices that do not follow from integer inputs, which is not supported");
   SmallVector<Ref, 4> all;
   for (int64_t at = 0; at < data.rank(); ++at)
     all.push_back(at == axis ? position(e, indices.expr, data.shape[axis], axis) : e.exprs.coord(at, indices.shape[at]));

@@ -14,10 +14,6 @@ static constexpr int64_t kNothingIgnored = std::numeric_limits<int64_t>::min();
 
 static void importCrossEntropy(Emitter &e, Node &n) {
   Val &scores = *n.inputs[0], &labels = *n.inputs[1];
-  if (!expr::isFloat(e.kindOf(scores.dtype)))
-    e.fail("takes integer scores");
-  if (labels.dtype != TensorProto::INT64 && labels.dtype != TensorProto::INT32)
-    e.fail("takes labels of a type other than int32 and int64");
   if (n.has(2))
     e.fail("weighs classes, which is not supported", "train without class weights");
   if (n.hasOutput(1))

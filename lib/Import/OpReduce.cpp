@@ -119,7 +119,10 @@ template <ReduceOp op> static void importReduce(Emitter &e, Node &n) {
       return e.set(n, 0, e.make(x.dtype, shape, e.exprs.intConst(result), {}));
     }
   }
-  Val result = e.make(x.dtype, reduceValue(e, op, e.ir(x), axes, count));
+  Value value = reduceValue(e, op, e.ir(x), axes, count);
+  Val result = op == ReduceOp::Sum                          ? e.makeSum(x, value, count, count)
+               : op == ReduceOp::Max || op == ReduceOp::Min ? e.makeSum(x, value, 1, 1)
+                                                            : e.make(x.dtype, value);
   e.set(n, 0, e.reshape(result, shape));
 }
 

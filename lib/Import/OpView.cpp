@@ -21,14 +21,12 @@ static bool hasTensor(const Val &val) { return val.ir && (!val.expr || val.expr-
 /// A view of `val`: its expression read at other coordinates, its tensor through `onValue`.
 static Val view(Emitter &e, Val &val, ArrayRef<int64_t> shape, function_ref<Ref(unsigned, int64_t)> coordinates,
                 function_ref<Value(Value)> onValue) {
-  if (val.sequence)
-    e.fail("takes a sequence of tensors");
   if (e.elements(shape) == 0)
     return e.splat(val.dtype, shape, 0);
   if (!val.expr)
     return e.make(val.dtype, onValue(e.ir(val)));
   Val result = e.make(val.dtype, shape, e.exprs.substitute(val.expr, coordinates), {&val});
-  if (hasTensor(val) && result.expr->hasLoad) {
+  if (hasTensor(val) && result.expr && result.expr->hasLoad) {
     result.ir = onValue(val.ir);
     e.remember(result);
   }
@@ -105,7 +103,7 @@ Val Emitter::concat(ArrayRef<Val *> all, int64_t axis) {
   Shape shape = all.front()->shape;
   shape[axis] = 0;
   for (Val *val : all) {
-    if (val->sequence || val->rank() != int64_t(shape.size()))
+    if (val->rank() != int64_t(shape.size()))
       fail("has operands of different ranks");
     for (auto [dim, size] : llvm::enumerate(val->shape))
       if (int64_t(dim) != axis && size != shape[dim])
@@ -425,14 +423,8 @@ static void importSplitToSequence(Emitter &e, Node &n) {
   e.set(n, 0, result);
 }
 
-static std::vector<Val> &sequenceOf(Emitter &e, Val &val) {
-  if (!val.sequence)
-    e.fail("takes a tensor where a sequence is expected");
-  return *val.sequence;
-}
-
 static void importSequenceAt(Emitter &e, Node &n) {
-  std::vector<Val> &sequence = sequenceOf(e, *n.inputs[0]);
+  std::vector<Val> &sequence = *n.inputs[0]->sequence;
   int64_t at = e.axis(e.constantScalar(*n.inputs[1], "its position"), sequence.size());
   e.set(n, 0, sequence[at]);
 }
@@ -447,11 +439,11 @@ static void importSequenceConstruct(Emitter &e, Node &n) {
 }
 
 static void importSequenceLength(Emitter &e, Node &n) {
-  e.set(n, 0, e.splat(TensorProto::INT64, {}, sequenceOf(e, *n.inputs[0]).size()));
+  e.set(n, 0, e.splat(TensorProto::INT64, {}, n.inputs[0]->sequence->size()));
 }
 
 static void importConcatFromSequence(Emitter &e, Node &n) {
-  std::vector<Val> &sequence = sequenceOf(e, *n.inputs[0]);
+  std::vector<Val> &sequence = *n.inputs[0]->sequence;
   if (sequence.empty())
     e.fail("concatenates an empty sequence");
   bool newAxis = n.integer("new_axis", 0);
@@ -525,7 +517,7 @@ static void importPad(Emitter &e, Node &n) {
   });
   Ref padding = e.splat(x.dtype, {}, *fill).expr;
   Val result = e.make(x.dtype, shape, e.exprs.select(e.exprs.andOf(inside), moved, padding), {&x});
-  if (hasTensor(x) && result.expr->hasLoad)
+  if (hasTensor(x) && result.expr && result.expr->hasLoad)
     result.ir = onValue(x.ir);
   e.remember(result);
   e.set(n, 0, result);
@@ -564,14 +556,10 @@ static void importTile(Emitter &e, Node &n) {
 static void importCast(Emitter &e, Node &n) { e.set(n, 0, e.cast(*n.inputs[0], n.integer("to", 0))); }
 static void importCastLike(Emitter &e, Node &n) { e.set(n, 0, e.cast(*n.inputs[0], n.inputs[1]->dtype)); }
 
+/// The model's loader has refused dropout that is active.
 static void importDropout(Emitter &e, Node &n) {
-  Val &x = *n.inputs[0];
-  bool training = n.has(2) && e.constantScalar(*n.inputs[2], "its training_mode") != 0;
-  std::optional<double> ratio = n.has(1) ? e.splatValue(*n.inputs[1]) : std::optional<double>(0.5);
-  if (training && ratio != 0.0)
-    e.fail("drops elements at random, which is not supported", "export the model with a dropout probability of 0");
-  e.set(n, 0, x);
-  e.set(n, 1, e.splat(TensorProto::BOOL, x.shape, 1));
+  e.set(n, 0, *n.inputs[0]);
+  e.set(n, 1, e.splat(TensorProto::BOOL, n.inputs[0]->shape, 1));
 }
 
 void addViewOps(OpTable &ops) {

@@ -332,29 +332,21 @@ Value TensorBuilder::reduce(Reduction kind, Value value, ArrayRef<int64_t> axes)
 
 Value TensorBuilder::cumulativeSum(Value value, int64_t axis, bool exclusive, bool reverse) {
   Type element = elementOf(value);
-  int64_t rank = shapeOf(value).size();
-  // Iteration space: the result's coordinates, then the position j that is added up.
-  SmallVector<AffineExpr> source;
-  for (int64_t dim = 0; dim < rank; ++dim)
-    source.push_back(b.getAffineDimExpr(dim == axis ? rank : dim));
-  SmallVector<AffineMap> maps{AffineMap::get(rank + 1, 0, source, b.getContext()),
-                              b.getMultiDimIdentityMap(rank + 1).getMajorSubMap(rank)};
-  SmallVector<utils::IteratorType> iterators(rank, utils::IteratorType::parallel);
-  iterators.push_back(utils::IteratorType::reduction);
-  Value init = filled(shapeOf(value), element, 0);
-  auto body = [&](OpBuilder &builder, Location at, ValueRange args) {
-    Value i = linalg::IndexOp::create(builder, at, axis), j = linalg::IndexOp::create(builder, at, rank);
-    auto predicate = reverse ? (exclusive ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::uge)
-                             : (exclusive ? arith::CmpIPredicate::ult : arith::CmpIPredicate::ule);
-    Value counts = arith::CmpIOp::create(builder, at, predicate, j, i);
-    bool isFloat = isa<FloatType>(element);
-    Value sum = isFloat ? Value(arith::AddFOp::create(builder, at, args[1], args[0]))
-                        : Value(arith::AddIOp::create(builder, at, args[1], args[0]));
-    Value kept = arith::SelectOp::create(builder, at, counts, sum, args[1]);
-    linalg::YieldOp::create(builder, at, kept);
+  int64_t size = shapeOf(value)[axis];
+  auto shifted = [&](Value of, int64_t by) {
+    SmallVector<int64_t> low(shapeOf(of).size(), 0), high(low);
+    low[axis] = reverse ? -by : by;
+    high[axis] = -low[axis];
+    return pad(of, low, high, cast<TypedAttr>(b.getZeroAttr(element)));
   };
-  return linalg::GenericOp::create(b, loc, TypeRange(init.getType()), ValueRange(value), ValueRange(init), maps, iterators, body)
-      .getResult(0);
+  if (exclusive)
+    value = shifted(value, 1);
+  for (int64_t step = 1; step < size; step *= 2) {
+    Value other = shifted(value, step);
+    value = isa<FloatType>(element) ? Value(arith::AddFOp::create(b, loc, value, other))
+                                    : Value(arith::AddIOp::create(b, loc, value, other));
+  }
+  return value;
 }
 
 Value TensorBuilder::contract(Value a, Value c, StringRef aDims, StringRef bDims, StringRef outDims) {

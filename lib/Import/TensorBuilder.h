@@ -65,7 +65,7 @@ public:
   mlir::Value pad(mlir::Value value, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high, mlir::TypedAttr fill);
   /// Reduced axes (ascending) are dropped.
   mlir::Value reduce(Reduction kind, mlir::Value value, llvm::ArrayRef<int64_t> axes);
-  /// Running sum of integers, quadratic in the axis: for masks and positions that are fed.
+  /// Running sum, by log2(size) sums of the tensor and itself shifted by 1, 2, 4, ... elements.
   mlir::Value cumulativeSum(mlir::Value value, int64_t axis, bool exclusive, bool reverse);
   /// numpy's matmul of operands of rank 2 or more.
   mlir::Value matmul(mlir::Value a, mlir::Value b);

@@ -102,6 +102,12 @@ public:
   std::string where(const onnx::NodeProto &node) const;
   /// Whether an Identity stands for `detach`: no gradient passes.
   bool isDetach(const onnx::NodeProto &node) const;
+  /// What a Gather that stands for torch's embedding says about the gradient of its table, which ONNX has no word for.
+  struct Embedding {
+    std::optional<int64_t> padding; ///< Its row gets no gradient.
+    bool scaled = false;            ///< Gradients are divided by how often a row is read.
+  };
+  Embedding embedding(const onnx::NodeProto &node) const;
 
   /// Absolute path, size and XXH3-64 hash of the .onnx file.
   llvm::StringRef path() const;

@@ -229,6 +229,19 @@ def gathers():
     case("GatherElements-const", node("GatherElements", "xi", axis=0), {"x": data(3, 4)}, {"i": ids(3, 2, 4)})
     case("GatherElements-int", node("GatherElements", "xi", axis=-1), {"x": ids(99, 3, 4), "i": ids(4, 3, 6)})
     case("GatherElements-label", [node("LogSoftmax", "x", "p"), node("Unsqueeze", "ia", "u"), node("GatherElements", "pu", axis=-1)], {"x": data(2, 3, 5), "i": ids(5, 2, 3)}, {"a": I([-1])})
+    for exclusive in 0, 1:
+        for reverse in 0, 1:
+            case(f"CumSum-float-{exclusive}{reverse}", node("CumSum", "xa", exclusive=exclusive, reverse=reverse), {"x": data(2, 7, 3)}, {"a": I(1)})
+            case(f"CumSum-fed-{exclusive}{reverse}", node("CumSum", "xa", exclusive=exclusive, reverse=reverse), {"x": ids(9, 5, 13, low=-9)}, {"a": I(-1)})
+    case("CumSum-one", node("CumSum", "xa"), {"x": ids(9, 5, 1)}, {"a": I(1)})
+    # OPT's positions: a float mask of ones that is added up.
+    case("Gather-float-positions",
+         [node("Expand", "os", "m"), node("CumSum", "ma", "c"), node("Mul", "cm", "p"), node("Sub", "po", "q"), node("Cast", "q", "i", to=TensorProto.INT64), node("Gather", "xi")],
+         {"x": data(9, 3)}, {"o": F(1), "s": I([2, 6]), "a": I(1)})
+    case("Div-fed", [node("Div", "xz", "d"), node("Mod", "xz", "m"), node("Mod", "xz", "f", fmod=1), node("Add", "dm", "s"), node("Add", "sf")], {"x": ids(20, 4, 6, low=-20), "z": ids(9, 4, 6, low=1) * ids(2, 4, 6, low=-1) * 2 + 1})
+    case("GatherElements-sum", [node("CumSum", "ia", "s"), node("Sub", "so", "t"), node("GatherElements", "xt", axis=1)], {"x": data(2, 30), "i": ids(4, 2, 5, low=1)}, {"a": I(1), "o": I(1)})
+    case("Gather-sum", [node("CumSum", "ia", "s"), node("Mul", "si", "t"), node("Gather", "xt")], {"x": data(30, 3), "i": ids(2, 2, 5)}, {"a": I(1)})
+    case("GatherND-sum", [node("CumSum", "ia", "s"), node("GatherND", "xs")], {"x": data(12, 12, 2), "i": ids(3, 2, 5, 2)}, {"a": I(1)})
     grid = np.stack(np.meshgrid(np.arange(2), np.arange(6), indexing="ij"), -1).astype(I)
     case("GatherND-mask", node("GatherND", "xi"), {"x": ids(2, 2, 6)}, {"i": grid})
     # transformers' padding mask: batch and key positions by Range, Unsqueeze, Max (for its shape), Expand, Concat.
@@ -282,6 +295,34 @@ def matrices():
                  {"x": data(*((4, 3) if a else (3, 4))), "z": data(*((5, 4) if b else (4, 5))), "c": data(3, 1)})
     case("Gemm-no-bias", node("Gemm", "xz", transB=1), {"x": data(3, 4), "z": data(5, 4)})
     case("Gemm-bias-scalar", node("Gemm", "xzc"), {"x": data(3, 4), "z": data(4, 5), "c": data()})
+
+
+def einsums():
+    a, b = data(2, 3, 4), data(2, 4, 5)
+    for label, equation, *operands in [
+        ("batch", "bij,bjk->bik", a, b),
+        ("implicit", "bij, bjk", a, b),
+        ("heads", "bqhd,bkhd->bhqk", data(2, 3, 2, 4), data(2, 5, 2, 4)),
+        ("values", "bhqk,bkhd->bqhd", data(2, 2, 3, 5), data(2, 5, 2, 4)),
+        ("outer", "i,j->ji", data(3), data(4)),
+        ("dot", "i,i->", data(5), data(5)),
+        ("elementwise", "ij,ij->ji", data(3, 4), data(3, 4)),
+        ("scaled-rows", "ij,i->ij", data(3, 4), data(3)),
+        ("alone", "ijk,kl->il", data(3, 2, 4), data(4, 5)),
+        ("ellipsis", "...ij,...jk->...ik", data(2, 1, 3, 4), data(5, 4, 2)),
+        ("ellipsis-implicit", "...j,jk", data(2, 3, 4), data(4, 5)),
+        ("ellipsis-summed", "...j,j->j", data(2, 3, 4), data(4)),
+        ("repeated-one", "ij,jk->ik", data(3, 1), data(4, 5)),
+        ("transpose", "ijk->kij", a),
+        ("reduce", "ijk->j", a),
+        ("implicit-transpose", "ba", data(3, 4)),
+        ("three", "ij,jk,kl->il", data(2, 3), data(3, 4), data(4, 5)),
+        ("three-shared", "bi,bj,b->ij", data(4, 2), data(4, 3), data(4)),
+        ("empty", "ij,jk->ik", data(2, 0), data(0, 3)),
+    ]:
+        names = "xzw"[: len(operands)]
+        # numpy's is the reference: onnxruntime's takes fewer forms.
+        case("Einsum-" + label, node("Einsum", names, equation=equation), dict(zip(names, operands)), reference=None)
 
 
 def norms():
@@ -430,6 +471,87 @@ def chains(count):
         case(f"chain-{seed}", nodes, {"m": ids(4, 4, 6, low=-1), "x": data(4, 6)}, consts, outputs=("y", "z"))
 
 
+def view_chains(count):
+    """Random views of a float tensor between operations that take them: how reshapes, transposes, slices and broadcasts are joined."""
+    for seed in range(count):
+        r = random.Random(seed)
+        nodes, consts = [], {}
+        n = 0
+
+        def name():
+            nonlocal n
+            n += 1
+            return f"v{n}"
+
+        def const(value):
+            k = name()
+            consts[k] = I(value)
+            return k
+
+        def emit(op, inputs, **attributes):
+            out = name()
+            nodes.append(node(op, inputs, [out], **attributes))
+            return out
+
+        shape = tuple(r.randint(1, 4) for _ in range(r.randint(1, 4)))
+        x, value = data(*shape), "x"
+
+        def split(count):
+            """A random factorization of a number of elements."""
+            sizes = []
+            for factor in (2, 2, 3, 2, 3, 4):
+                if count % factor == 0 and r.random() < 0.6:
+                    sizes.append(factor)
+                    count //= factor
+            sizes.append(count)
+            sizes += [1] * r.randint(0, 2)
+            r.shuffle(sizes)
+            return sizes
+
+        for _ in range(r.randint(3, 10)):
+            rank, elements = len(shape), int(np.prod(shape))
+            what = r.randint(0, 10)
+            axis = r.randrange(rank) if rank else 0
+            if what <= 1:
+                shape = tuple(split(elements))
+                value = emit("Reshape", [value, const(shape)])
+            elif what <= 3 and rank:
+                order = list(range(rank))
+                r.shuffle(order)
+                shape = tuple(shape[i] for i in order)
+                value = emit("Transpose", [value], perm=order)
+            elif what == 4 and rank:
+                start, step = r.randrange(shape[axis]), r.randint(1, 2)
+                length = len(range(start, shape[axis], step))
+                shape = shape[:axis] + (length,) + shape[axis + 1 :]
+                value = emit("Slice", [value, const([start]), const([2**62]), const([axis]), const([step])])
+            elif what == 5 and rank and elements < 200:
+                value = emit("Concat", [value, emit("Neg", [value])], axis=axis)
+                shape = shape[:axis] + (2 * shape[axis],) + shape[axis + 1 :]
+            elif what == 6 and elements < 200:
+                shape = (r.randint(1, 3),) + tuple(s if s != 1 else r.randint(1, 3) for s in shape)
+                value = emit("Expand", [value, const(shape)])
+            elif what == 7 and rank < 5:
+                at = r.randint(0, rank)
+                shape = shape[:at] + (1,) + shape[at:]
+                value = emit("Unsqueeze", [value, const([at])])
+            elif what == 8 and rank:
+                value = emit("ReduceMean", [value, const([axis])], keepdims=1)
+                shape = shape[:axis] + (1,) + shape[axis + 1 :]
+            elif what == 9 and rank >= 2:
+                other = emit("Transpose", [value], perm=list(range(rank - 2)) + [rank - 1, rank - 2])
+                value = emit("Tanh", [emit("MatMul", [value, other])])
+                shape = shape[:-1] + (shape[-2],)
+            elif what == 10 and rank:
+                table = emit("Reshape", ["w", const([5] + [1] * rank)])
+                start = r.randint(0, 3)
+                table = emit("Slice", [table, const([start]), const([start + 2]), const([0])])
+                value = emit("Mul", [value, table])
+                shape = (2,) + shape
+        nodes.append(node("Identity", [value], ["y"]))
+        case(f"view-{seed}", nodes, {"x": x, "w": data(5)}, consts)
+
+
 def main():
     elementwise()
     views()
@@ -441,6 +563,8 @@ def main():
     attentions()
     losses()
     chains(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+    view_chains(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+    einsums()
     with open("operators.json", "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]\n")
     print(len(cases), "cases")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the cases that widen make_cases.py:  python make_more_cases.py [case ...]
 
-Accumulation, groups and a schedule; a classifier with a parameter that nothing uses; an encoder with a padding mask; soft caps,
-sliding windows and 1 + w norms. Needs what make_cases.py needs.
+Accumulation, groups and a schedule; a classifier with a parameter that nothing uses; encoders with a padding mask and with padding in
+their ids; soft caps, sliding windows and 1 + w norms. Needs what make_cases.py needs.
 """
 
 import sys
@@ -90,11 +90,32 @@ def gemma2(name):
     return case
 
 
+def roberta(name):
+    """Padding tokens in the ids: positions are counted from them, and neither the token's nor the position's padding row gets a gradient."""
+    steps, pad = 4, 1
+    config = hf.RobertaConfig(
+        vocab_size=VOCAB, hidden_size=24, intermediate_size=40, num_hidden_layers=1, num_attention_heads=2, pad_token_id=pad,
+        max_position_embeddings=40, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )
+    rng = np.random.default_rng(6)
+    mask = (np.arange(24) < rng.integers(8, 25, size=(steps, 2, 1))).astype(np.int64)
+    ids = np.where(mask > 0, tokens(33, steps, 2, 24), pad)
+    labels = np.where(rng.random(ids.shape) < 0.3, ids, IGNORE)  # of padding as well
+    dims = {0: "batch", 1: "seq"}
+    return Case(
+        name=name, family="roberta", model=MaskedLM(perturb(hf.RobertaForMaskedLM(config), 4)),
+        feeds={"input_ids": ids, "attention_mask": mask, "labels": labels},
+        dynamic={"input_ids": dims, "attention_mask": dims, "labels": dims},
+        note="positions counted from the ids, embeddings with padding_idx and padding in the ids",
+    )
+
+
 CASES = {
     "llama-accumulate": llama_accumulate,
     "mlp-classifier": mlp_classifier,
     "bert": bert,
     "gemma2-opset18": gemma2,
+    "roberta": roberta,
 }
 
 if __name__ == "__main__":

@@ -212,11 +212,11 @@ static LogicalResult embedding(const Frame &f) {
 static LogicalResult embeddingGrad(const Frame &f) {
   int64_t rows = f.out().shape.front(), width = rows ? f.out().size() / rows : 0;
   for (auto [number, id] : llvm::enumerate(f.in(1).ints)) {
-    FailureOr<int64_t> row = rowOf(f.op, id, rows);
-    if (failed(row))
-      return failure();
-    for (int64_t i = 0; i < width; ++i)
-      f.out().floats[*row * width + i] += f.in(0).floats[number * width + i];
+    // Rows outside the table are dropped: that is how padding gets no gradient.
+    if (id < -rows || id >= rows)
+      continue;
+    for (int64_t i = 0, row = id < 0 ? id + rows : id; i < width; ++i)
+      f.out().floats[row * width + i] += f.in(0).floats[number * width + i];
   }
   return success();
 }

@@ -125,6 +125,12 @@ func.func @embedding_no_ids(%t: tensor<5x3xf64>, %i: tensor<0xi64>) -> tensor<0x
   %r = train.embedding %t, %i : (tensor<5x3xf64>, tensor<0xi64>) -> tensor<0x3xf64>
   return %r : tensor<0x3xf64>
 }
+// The padding row gets none.
+func.func @embedding_padding(%t: tensor<3x2xf64> {test.grad = dense<[[2.0, 2.0], [0.0, 0.0], [1.0, 1.0]]> : tensor<3x2xf64>},
+                             %i: tensor<5xi64> {test.values = dense<[0, 1, -1, 1, 0]> : tensor<5xi64>}) -> tensor<5x2xf64> {
+  %r = train.embedding %t, %i {padding = 1 : i64} : (tensor<3x2xf64>, tensor<5xi64>) -> tensor<5x2xf64>
+  return %r : tensor<5x2xf64>
+}
 // A tied table: rows and a product with the whole.
 func.func @embedding_tied(%t: tensor<5x3xf64>, %i: tensor<4xi64> {test.range = [0, 5]}) -> tensor<4x5xf64> {
   %x = train.embedding %t, %i : (tensor<5x3xf64>, tensor<4xi64>) -> tensor<4x3xf64>

@@ -260,4 +260,52 @@ TEST(IndexExpr, FloatsRoundToTheirType) {
   EXPECT_EQ(context.fcmp(FOp::Eq, nan, nan), context.boolConst(false));
 }
 
+TEST(IndexExpr, KnownRangesOfLoadsKeepValues) {
+  unsigned narrower = 0;
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    Context context;
+    context.setRootRange(1, -5, 5);
+    Generator generator(context, seed + 5555);
+    Pair pair = seed % 2 ? generator.boolean(4) : generator.integer(4);
+    Ref known = context.replaceLoads(pair.node, [&](Ref load) { return context.load(load->kind, 1, load->args); });
+    narrower += known->lo > pair.node->lo || known->hi < pair.node->hi;
+    for (unsigned i = 0; i < kPoints; ++i) {
+      int64_t got = evaluate(known, point(i), loadScalar).i;
+      ASSERT_EQ(got, pair.values[i]) << "seed " << seed << ": " << toString(pair.node) << " became " << toString(known);
+      if (known->kind == Kind::Int) {
+        ASSERT_GE(got, known->lo) << toString(known);
+        ASSERT_LE(got, known->hi) << toString(known);
+      }
+    }
+  }
+  EXPECT_GT(narrower, 20u);
+}
+
+TEST(IndexExpr, WholeNumbersInFloatsAreIntegers) {
+  Context context;
+  Ref d = context.coord(0, 100), x = context.cast(d, Kind::F32), one = context.floatConst(Kind::F32, 1);
+  // int(float(d + 1) * 1 - 1), OPT's positions.
+  Ref counted = context.cast(context.addConst(d, 1), Kind::F32);
+  Ref position = context.fbinary(FOp::Sub, context.fbinary(FOp::Mul, counted, one), one);
+  EXPECT_EQ(context.cast(position, Kind::Int), d);
+  EXPECT_EQ(context.cast(context.fbinary(FOp::Mul, x, x), Kind::Int), context.mul(d, d));
+  // A fraction, a sum that needs rounding, and a product that may be -0 stay as they are.
+  EXPECT_EQ(context.fbinary(FOp::Add, x, context.floatConst(Kind::F32, 0.5))->op, Op::FBinary);
+  EXPECT_EQ(context.fbinary(FOp::Add, x, context.floatConst(Kind::F32, 16777200))->op, Op::FBinary);
+  EXPECT_EQ(context.fbinary(FOp::Mul, x, context.floatConst(Kind::F32, -2))->op, Op::FBinary);
+  EXPECT_EQ(context.fbinary(FOp::Add, x, context.floatConst(Kind::F32, -0.0))->op, Op::FBinary);
+}
+
+TEST(IndexExpr, DivisionByZeroIsZero) {
+  Context context;
+  Ref at[] = {context.coord(0, 5), context.coord(1, 7), context.coord(2, 3)};
+  Ref load = context.load(Kind::Int, 0, at), five = context.intConst(5);
+  auto divisor = [](int64_t value) { return [value](Ref, llvm::ArrayRef<int64_t>) { return Scalar{value, 0}; }; };
+  for (auto build : {&Context::floorDiv, &Context::floorMod, &Context::truncDiv, &Context::truncMod}) {
+    Ref node = (context.*build)(five, load);
+    EXPECT_EQ(evaluate(node, {0, 0, 0}, divisor(0)).i, 0);
+    EXPECT_EQ(evaluate(node, {0, 0, 0}, divisor(5)).i, build == &Context::floorDiv || build == &Context::truncDiv ? 1 : 0);
+  }
+}
+
 } // namespace

@@ -117,7 +117,18 @@ LogicalResult RotaryOp::buildGradient(OpBuilder &builder, ValueRange grads, Arra
 
 LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder, ValueRange grads, ArrayRef<bool>,
                                          SmallVectorImpl<Value> &out) {
-  out[0] = EmbeddingGradOp::create(builder, getLoc(), getTable().getType(), grads[0], getIds());
+  Value ids = getIds();
+  if (std::optional<uint64_t> padding = getPadding()) {
+    // Rows outside the table are dropped.
+    auto type = cast<RankedTensorType>(ids.getType());
+    auto splat = [&](int64_t value) -> Value {
+      auto number = builder.getIntegerAttr(type.getElementType(), value);
+      return arith::ConstantOp::create(builder, getLoc(), DenseElementsAttr::get(type, Attribute(number)));
+    };
+    Value pads = arith::CmpIOp::create(builder, getLoc(), arith::CmpIPredicate::eq, ids, splat(int64_t(*padding)));
+    ids = arith::SelectOp::create(builder, getLoc(), pads, splat(cast<ShapedType>(getTable().getType()).getDimSize(0)), ids);
+  }
+  out[0] = EmbeddingGradOp::create(builder, getLoc(), getTable().getType(), grads[0], ids);
   return success();
 }
 

@@ -27,7 +27,7 @@ def Train_Dialect : Dialect {
     | `train.no_gradient` | parameters | unit; was trainable, but no differentiable path joins it to the loss: it is never touched |
     | `train.hyper` | trainable parameters | dictionary of `f64`/`bool`: values of its group, only those that differ from the defaults |
     | `train.donate` | state arguments | index of the function result that replaces the argument after a step |
-    | `train.range` | integer inputs | `[lo, hi)` that values must keep, with an optional `ignore` value |
+    | `train.range` | integer inputs | `{lo, hi[, ignore]}`, i64: every element keeps `lo <= v < hi` or is `ignore`; checked when a row is fed |
   }];
   let cppNamespace = "::forebay::train";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",

@@ -221,15 +221,20 @@ def Train_EmbeddingOp : Train_Op<"embedding", [Pure, Gradient]> {
   let summary = "Rows of a table";
   let description = [{
     table [V, rest...], ids [...] -> [..., rest...]. An id in [-V, 0) counts from the end (ONNX Gather); ids that come from an
-    input are checked when the row is fed.
+    input are checked when the row is fed, computed ones as `train.range` says. The table gets no gradient from rows whose id is `padding` (PyTorch's
+    `padding_idx`).
   }];
-  let arguments = (ins AnyRankedTensor:$table, Train_IdTensor:$ids);
+  let arguments = (ins AnyRankedTensor:$table, Train_IdTensor:$ids, OptionalAttr<I64Attr>:$padding);
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$table, "::mlir::Value":$ids), [{
+    build($_builder, $_state, result, table, ids, ::mlir::IntegerAttr());
+  }]>];
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$table `,` $ids attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 def Train_EmbeddingGradOp : Train_Op<"embedding_grad", [Pure]> {
   let summary = "dtable[id] += grad row, in the order of the ids";
+  let description = "A row whose id lies outside [-V, V) is dropped.";
   let arguments = (ins Train_FloatTensor:$grad, Train_IdTensor:$ids);
   let results = (outs Train_FloatTensor:$dtable);
   let assemblyFormat = "$grad `,` $ids attr-dict `:` functional-type(operands, results)";
