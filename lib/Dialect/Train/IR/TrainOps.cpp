@@ -44,27 +44,65 @@ LogicalResult RMSNormOp::verify() {
   return verifyRowStatistic(*this, getRstd(), getInput(), "rstd");
 }
 
-LogicalResult AttentionOp::verify() {
-  ArrayRef<int64_t> q = shapeOf(getQuery()), k = shapeOf(getKey()), v = shapeOf(getValue());
+/// Of a norm's gradient: `grad` and `dinput` are like the input, sums over rows have the size of its last axis.
+static LogicalResult verifyNormGrad(Operation *op, Value grad, Value input, Value weight, Value dinput, ArrayRef<Value> sums) {
+  if (shapeOf(input).empty())
+    return op->emitOpError() << "needs an input of rank 1 or more";
+  if (grad.getType() != input.getType() || dinput.getType() != input.getType())
+    return op->emitOpError() << "gradients must have the type of the input";
+  for (Value sum : sums)
+    if (failed(verifyLastAxis(op, sum, input, "a gradient of weight or bias")))
+      return failure();
+  return verifyLastAxis(op, weight, input, "weight");
+}
+
+LogicalResult LayerNormGradOp::verify() {
+  if (failed(verifyNormGrad(*this, getGrad(), getInput(), getWeight(), getDinput(), {getDweight(), getDbias()})) ||
+      failed(verifyRowStatistic(*this, getMean(), getInput(), "mean")))
+    return failure();
+  return verifyRowStatistic(*this, getRstd(), getInput(), "rstd");
+}
+
+LogicalResult RMSNormGradOp::verify() {
+  if (failed(verifyNormGrad(*this, getGrad(), getInput(), getWeight(), getDinput(), {getDweight()})))
+    return failure();
+  return verifyRowStatistic(*this, getRstd(), getInput(), "rstd");
+}
+
+/// What attention and its gradient have in common; `result` is the forward result.
+template <typename OpTy> static LogicalResult verifyAttention(OpTy op, Value result) {
+  auto emitOpError = [&] { return op.emitOpError(); };
+  ArrayRef<int64_t> q = shapeOf(op.getQuery()), k = shapeOf(op.getKey()), v = shapeOf(op.getValue());
   if (q.size() != 4 || k.size() != 4 || v.size() != 4)
     return emitOpError() << "query, key and value must have rank 4: [batch, heads, sequence, dimension]";
   if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3])
     return emitOpError() << "query, key and value do not fit together";
   if (k[1] != 0 && q[1] % k[1] != 0)
     return emitOpError() << "has " << q[1] << " query heads, not a multiple of its " << k[1] << " key heads";
-  if (shapeOf(getResult()) != ArrayRef<int64_t>{q[0], q[1], q[2], v[3]} || shapeOf(getLse()) != q.drop_back())
+  if (shapeOf(result) != ArrayRef<int64_t>{q[0], q[1], q[2], v[3]} || shapeOf(op.getLse()) != q.drop_back())
     return emitOpError() << "result must be [batch, heads, queries, value dimension] and lse [batch, heads, queries]";
-  if ((getCausal() || getWindow()) && q[2] != k[2])
+  if ((op.getCausal() || op.getWindow()) && q[2] != k[2])
     return emitOpError() << "a causal or window mask needs as many keys as queries";
-  if (Value mask = getMask()) {
+  if (Value mask = op.getMask()) {
     ArrayRef<int64_t> m = shapeOf(mask);
     if (m.size() != 4 || (m[0] != 1 && m[0] != q[0]) || (m[1] != 1 && m[1] != q[1]) ||
         (m[2] != 1 && m[2] != q[2]) || m[3] != k[2])
       return emitOpError() << "mask must be [batch|1, heads|1, queries|1, keys]";
   }
-  if (Value padding = getKeyPadding())
+  if (Value padding = op.getKeyPadding())
     if (shapeOf(padding) != ArrayRef<int64_t>{k[0], k[2]})
       return emitOpError() << "key_padding must be [batch, keys]";
+  return success();
+}
+
+LogicalResult AttentionOp::verify() { return verifyAttention(*this, getResult()); }
+
+LogicalResult AttentionGradOp::verify() {
+  if (failed(verifyAttention(*this, getOutput())))
+    return failure();
+  if (getGrad().getType() != getOutput().getType() || getDquery().getType() != getQuery().getType() ||
+      getDkey().getType() != getKey().getType() || getDvalue().getType() != getValue().getType())
+    return emitOpError() << "gradients must have the types of result, query, key and value";
   return success();
 }
 
@@ -101,11 +139,55 @@ LogicalResult EmbeddingOp::verify() {
   return success();
 }
 
+LogicalResult EmbeddingGradOp::verify() {
+  ArrayRef<int64_t> table = shapeOf(getDtable());
+  if (table.empty())
+    return emitOpError() << "needs a table of rank 1 or more";
+  SmallVector<int64_t> want(shapeOf(getIds()));
+  llvm::append_range(want, table.drop_front());
+  if (shapeOf(getGrad()) != ArrayRef<int64_t>(want))
+    return emitOpError() << "gradient must have the shape of ids followed by the shape of a row";
+  return success();
+}
+
 LogicalResult CrossEntropyOp::verify() {
   ArrayRef<int64_t> logits = shapeOf(getLogits());
   if (logits.size() != 2 || shapeOf(getLabels()) != logits.take_front() || !shapeOf(getLoss()).empty() ||
       shapeOf(getLse()) != logits.take_front())
     return emitOpError() << "takes logits [rows, classes] and labels [rows], gives a rank-0 loss and lse [rows]";
+  return success();
+}
+
+LogicalResult CrossEntropyGradOp::verify() {
+  ArrayRef<int64_t> logits = shapeOf(getLogits());
+  if (logits.size() != 2 || shapeOf(getLabels()) != logits.take_front() || !shapeOf(getGrad()).empty() ||
+      shapeOf(getLse()) != logits.take_front() || getDlogits().getType() != getLogits().getType())
+    return emitOpError() << "takes a rank-0 gradient, logits [rows, classes], labels and lse [rows], gives the type of the logits";
+  return success();
+}
+
+LogicalResult NormPartialsOp::verify() {
+  int64_t want = llvm::divideCeil(cast<RankedTensorType>(getGrad().getType()).getNumElements(), 1024);
+  if (shapeOf(getResult()) != ArrayRef<int64_t>{want})
+    return emitOpError() << "must give one sum for each block of 1024 elements: " << want;
+  return success();
+}
+
+LogicalResult VerdictOp::verify() {
+  if (shapeOf(getVerdict()) != ArrayRef<int64_t>{4})
+    return emitOpError() << "must give 4 numbers";
+  return success();
+}
+
+LogicalResult UpdateOp::verify() {
+  if (shapeOf(getVerdict()) != ArrayRef<int64_t>{4} || shapeOf(getScalars()).size() != 1)
+    return emitOpError() << "takes a vector of scalars and a verdict of 4 numbers";
+  if (getState().size() != getNewState().size())
+    return emitOpError() << "must give as many states as it takes";
+  Type type = getParameter().getType();
+  if (getGrad().getType() != type || !llvm::all_of(getState().getTypes(), [&](Type t) { return t == type; }) ||
+      !llvm::all_of(getResultTypes(), [&](Type t) { return t == type; }))
+    return emitOpError() << "gradient, states and results must have the type of the parameter";
   return success();
 }
 

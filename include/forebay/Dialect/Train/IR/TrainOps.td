@@ -137,6 +137,7 @@ def Train_LayerNormGradOp : Train_Op<"layer_norm_grad", [Pure]> {
   let results = (outs Train_FloatTensor:$dinput, Train_FloatTensor:$dweight, Train_FloatTensor:$dbias);
   let assemblyFormat = [{ $grad `,` $input `,` $mean `,` $rstd (`weight` `(` $weight^ `)`)? attr-dict
     `:` functional-type(operands, results) }];
+  let hasVerifier = 1;
 }
 
 def Train_RMSNormOp : Train_Op<"rms_norm", [Pure, Gradient]> {
@@ -159,6 +160,7 @@ def Train_RMSNormGradOp : Train_Op<"rms_norm_grad", [Pure]> {
   let results = (outs Train_FloatTensor:$dinput, Train_FloatTensor:$dweight);
   let assemblyFormat = [{ $grad `,` $input `,` $rstd (`weight` `(` $weight^ `)`)? attr-dict
     `:` functional-type(operands, results) }];
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -196,6 +198,7 @@ def Train_AttentionGradOp : Train_Op<"attention_grad", [Pure, AttrSizedOperandSe
   let results = (outs Train_FloatTensor:$dquery, Train_FloatTensor:$dkey, Train_FloatTensor:$dvalue);
   let assemblyFormat = [{ $grad `,` $query `,` $key `,` $value `,` $output `,` $lse (`mask` `(` $mask^ `)`)?
     (`key_padding` `(` $key_padding^ `)`)? attr-dict `:` functional-type(operands, results) }];
+  let hasVerifier = 1;
 }
 
 def Train_RotaryOp : Train_Op<"rotary", [Pure, Gradient]> {
@@ -238,6 +241,7 @@ def Train_EmbeddingGradOp : Train_Op<"embedding_grad", [Pure]> {
   let arguments = (ins Train_FloatTensor:$grad, Train_IdTensor:$ids);
   let results = (outs Train_FloatTensor:$dtable);
   let assemblyFormat = "$grad `,` $ids attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 def Train_CrossEntropyOp : Train_Op<"cross_entropy", [Pure, Gradient]> {
@@ -257,13 +261,14 @@ def Train_CrossEntropyGradOp : Train_Op<"cross_entropy_grad", [Pure]> {
                    Train_FloatTensor:$lse, DefaultValuedAttr<I64Attr, "-100">:$ignore_index, UnitAttr:$sum);
   let results = (outs Train_FloatTensor:$dlogits);
   let assemblyFormat = "$grad `,` $logits `,` $labels `,` $lse attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
 // The step: accumulation, verdict, update
 //===----------------------------------------------------------------------===//
 
-def Train_AccumulateOp : Train_Op<"accumulate", [Pure]> {
+def Train_AccumulateOp : Train_Op<"accumulate", [Pure, AllTypesMatch<["accumulator", "grad", "result"]>]> {
   let summary = "Sum of a gradient over micro-steps";
   let description = [{
     At the first micro-step of a step the result is `grad`, later `accumulator + grad` (fp32). Only in programs with K > 1.
@@ -284,6 +289,7 @@ def Train_NormPartialsOp : Train_Op<"norm_partials", [Pure]> {
   let arguments = (ins Train_FloatTensor:$grad, DefaultValuedAttr<I64Attr, "1">:$accumulate);
   let results = (outs RankedTensorOf<[F32]>:$result);
   let assemblyFormat = "$grad attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 def Train_VerdictOp : Train_Op<"verdict", [Pure]> {
@@ -298,6 +304,7 @@ def Train_VerdictOp : Train_Op<"verdict", [Pure]> {
   let arguments = (ins Variadic<RankedTensorOf<[F32]>>:$partials, OptionalAttr<F64Attr>:$clip);
   let results = (outs RankedTensorOf<[F32]>:$verdict);
   let assemblyFormat = "$partials attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 def Train_ScalarsOp : Train_Op<"scalars", []> {
@@ -326,6 +333,7 @@ def Train_UpdateOp : Train_Op<"update", [Pure]> {
   let results = (outs Train_FloatTensor:$new_parameter, Variadic<Train_FloatTensor>:$new_state);
   let assemblyFormat = [{ $optimizer `parameter` `(` $parameter `)` `grad` `(` $grad `)` `state` `(` $state `)`
     `scalars` `(` $scalars `)` `verdict` `(` $verdict `)` attr-dict `:` functional-type(operands, results) }];
+  let hasVerifier = 1;
 }
 
 def Train_OptimizerOp : Train_Op<"optimizer", [Symbol, IsolatedFromAbove, NoTerminator, NoRegionArguments, SymbolTable]> {
