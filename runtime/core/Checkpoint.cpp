@@ -92,7 +92,7 @@ static std::string modelText(const Program &program) {
   return text;
 }
 
-static const std::string kInputKey = "input/";
+static const std::string kInputKey = "input/", kSettingKey = "run/";
 
 /// What the program is, as far as going on with it depends on that.
 static std::map<std::string, std::string> identityOf(const Program &program) {
@@ -279,6 +279,11 @@ bool Checkpoints::matches(const Program &program, Problems &problems, std::vecto
     notices.push_back(path + " was written with gradient clipping at " + theirs["clip_norm"] + ", the program has " + mine["clip_norm"]);
   if (theirs["model"] != mine["model"])
     notices.push_back(path + " was written by a program of another model file; the parameters are the same");
+  for (const auto &[key, value] : settings) {
+    auto it = theirs.find(kSettingKey + key);
+    if (it != theirs.end() && it->second != value)
+      notices.push_back(path + " was written with " + key + " '" + it->second + "', this run has '" + value + "'");
+  }
   return problems.errors() == before;
 }
 
@@ -319,6 +324,8 @@ bool Checkpoints::save(Session &session, std::string &error) {
     names.push_back(describeTensor(tensor.name, tensor.type, tensor.shape));
   }
   std::map<std::string, std::string> metadata = identityOf(session.program());
+  for (const auto &[key, value] : settings)
+    metadata[kSettingKey + key] = value;
   metadata["format"] = kFormat;
   metadata["attempts"] = std::to_string(state.attempts);
   metadata["applied"] = std::to_string(state.applied);

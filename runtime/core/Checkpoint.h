@@ -18,6 +18,8 @@ public:
   Checkpoints(const Checkpoints &) = delete;
   ~Checkpoints();
 
+  /// How the run was asked to train ("schedule", "data", ...): recorded, and compared when another run goes on.
+  void setSettings(std::map<std::string, std::string> given) { settings = std::move(given); }
   /// Creates the folder, sees that it can be written, and keeps other runs away from it. Without `resume` there must be no checkpoints in it.
   bool prepare(bool resume, Problems &problems);
 
@@ -41,6 +43,7 @@ private:
 
   std::string folder;
   std::string path;
+  std::map<std::string, std::string> settings;
   std::string previous; ///< the last one that is known to be whole
   int lock = -1;
   MappedFile file;

@@ -321,6 +321,19 @@ void Feeds::fill(uint32_t index, uint64_t micro, void *destination) const {
 // Checks
 //===----------------------------------------------------------------------===//
 
+std::string Feeds::describe() const {
+  std::string text;
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (sources[i].kind == Kind::Array)
+      text += (text.empty() ? "" : ", ") + counted(sources[i].rows, "row") + " of " + program->tensors[i].name;
+  if (tokenFile.bytes() == 0)
+    return text;
+  text += (text.empty() ? "" : ", ") + counted(tokenCount, "token") + " of " + options.tokensType;
+  if (options.tokensShift != 0)
+    text += ", labels shifted by " + std::to_string(options.tokensShift);
+  return text + (options.randomBatches ? ", random windows of seed " + std::to_string(options.seed) : ", consecutive windows");
+}
+
 /// "3 steps of 2 micro-steps".
 std::string Feeds::stepsText(uint64_t steps) const {
   return counted(steps, "step") + (program->accumulate > 1 ? " of " + counted(program->accumulate, "micro-step") : "") + (steps == 1 ? " reads " : " read ");

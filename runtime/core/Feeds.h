@@ -27,6 +27,8 @@ public:
   void bind(const Program &program, const FeedOptions &options, Problems &problems);
   /// Steps that the shortest array allows (token files count as well); 0 if there is no data at all.
   uint64_t stepsAvailable() const;
+  /// What decides which row a micro-step gets, in words: a run that goes on should have the same.
+  std::string describe() const;
   /// Why `stepsAvailable` is 0.
   void reportNoSteps(Problems &problems) const;
   /// Checks that `steps` steps from `first` have data with legal values.

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -56,43 +57,51 @@ Metrics::~Metrics() {
     ::close(fd);
 }
 
-/// Offset behind the line of step `keep` in the file, or 0 if there is no such line.
+/// Offset behind the last line of steps up to `keep`, or 0 if there is none. What follows is of steps that will be run again, or was cut.
 static uint64_t endOfStep(std::string_view content, uint64_t keep) {
-  uint64_t at = 0;
-  while (at < content.size()) {
+  uint64_t found = 0;
+  for (uint64_t at = 0; at < content.size();) {
     size_t end = content.find('\n', at);
     if (end == std::string_view::npos)
-      return 0;
+      break;
     Json line = Json::parse(content.begin() + at, content.begin() + end, nullptr, false);
     at = end + 1;
-    if (line.is_object() && line.contains("step") && line["step"].is_number_unsigned() && line["step"].get<uint64_t>() == keep)
-      return at;
+    if (!line.is_object())
+      break;
+    if (!line.contains("step"))
+      continue;
+    if (!line["step"].is_number_unsigned() || line["step"].get<uint64_t>() > keep)
+      break;
+    found = at;
   }
-  return 0;
+  return found;
 }
 
 bool Metrics::open(const std::string &file, const Session &session, uint64_t keep, Problems &problems) {
   path = file;
+  auto fail = [&](const std::string &what, const char *hint) {
+    problems.error("--metrics=" + path, what, hint);
+    return false;
+  };
+  const char *other = "name a file that is new or may be replaced";
+  // A pipe that nobody reads would be waited for.
+  fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (fd < 0 && errno == ENXIO && irregular(path) == "is a pipe")
+    return fail("is a pipe that nobody reads", "start its reader first");
+  struct stat info;
+  if (fd < 0 || fstat(fd, &info) != 0)
+    return fail(std::strerror(errno), other);
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   uint64_t offset = 0;
-  if (keep != 0) {
+  if (S_ISREG(info.st_mode)) {
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      return fail("another run is writing to it", "wait for its end, or choose another file");
     MappedFile old;
     std::string ignored;
-    if (old.open(path, ignored))
+    if (keep != 0 && old.open(path, ignored))
       offset = endOfStep(old.view(), keep);
-  }
-  // A pipe that nobody reads would be waited for.
-  fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (offset == 0 ? O_TRUNC : 0), 0666);
-  if (fd < 0 && errno == ENXIO && irregular(path) == "is a pipe") {
-    problems.error("--metrics=" + path, "is a pipe that nobody reads", "start its reader first");
-    return false;
-  }
-  struct stat info;
-  bool regular = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-  if (fd >= 0)
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-  if (fd < 0 || (offset != 0 && regular && (ftruncate(fd, off_t(offset)) != 0 || lseek(fd, 0, SEEK_END) < 0))) {
-    problems.error("--metrics=" + path, std::strerror(errno), "name a file that is new or may be replaced");
-    return false;
+    if (ftruncate(fd, off_t(offset)) != 0 || lseek(fd, 0, SEEK_END) < 0)
+      return fail(std::strerror(errno), other);
   }
   const Program &program = session.program();
   size_t longest = 0;
@@ -111,11 +120,7 @@ bool Metrics::open(const std::string &file, const Session &session, uint64_t kee
     return true;
   append(header.c_str());
   send();
-  if (failed != 0) {
-    problems.error("--metrics=" + path, std::strerror(failed), "name a file that is new or may be replaced");
-    return false;
-  }
-  return true;
+  return failed == 0 || fail(std::strerror(failed), other);
 }
 
 void Metrics::append(const char *text) {

@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <set>
 
 using namespace forebay::rt;
@@ -25,6 +26,17 @@ double Schedule::factor(uint64_t t) const {
     return minRatio + (1 - minRatio) * (1 + std::cos(3.14159265358979323846 * x)) / 2;
   }
   return 1;
+}
+
+std::string Schedule::describe() const {
+  std::string text = kind == Constant ? "constant" : kind == Linear ? "linear" : "cosine";
+  if (warmup != 0)
+    text += ", warmup " + std::to_string(warmup);
+  if (kind == Constant)
+    return text;
+  char ratio[32];
+  std::snprintf(ratio, sizeof ratio, "%.17g", minRatio);
+  return text + ", total " + std::to_string(total) + ", min_ratio " + ratio;
 }
 
 bool forebay::rt::parseCount(const std::string &text, uint64_t &value) {

@@ -22,6 +22,9 @@ struct Schedule {
   /// The rate of applied step t (from 1) as a multiple of the base rate.
   double factor(uint64_t t) const;
 
+  /// "cosine, warmup 5, total 40, min_ratio 0.1"; without what has no effect.
+  std::string describe() const;
+
   /// Parses "cosine:warmup=5,total=40,min_ratio=0.1". False with a reason and a hint.
   static bool parse(const std::string &text, Schedule &schedule, std::string &error, std::string &hint);
 };

@@ -120,7 +120,7 @@ std::unique_ptr<Session> Session::create(const LoadedProgram &loaded, const Sess
   std::string error;
   session->opened = session->table->open(config, error);
   if (!session->opened) {
-    problems.error(where, error, "free memory and threads, or give fewer --threads");
+    problems.error(where, error, "free memory, or give fewer --threads");
     return nullptr;
   }
   return session;

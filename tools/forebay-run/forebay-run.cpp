@@ -67,7 +67,7 @@ private:
     feeds.bind(loaded->program, options.feeds, problems);
     checkOptions();
     checkFiles();
-    if (problems.any() || !openCheckpoint())
+    if (problems.any())
       return false;
     if (!options.hasSteps) {
       options.steps = feeds.stepsAvailable();
@@ -76,6 +76,11 @@ private:
         return false;
       }
     }
+    Schedule &schedule = options.session.schedule;
+    if (!schedule.hasTotal)
+      schedule.total = std::max(options.steps, schedule.warmup);
+    if (!openCheckpoint())
+      return false;
     todo = options.steps > before.attempts ? options.steps - before.attempts : 0;
     feeds.check(before.attempts, todo, problems);
     if (problems.any())
@@ -129,6 +134,7 @@ private:
     if (options.checkpointDir.empty())
       return true;
     checkpoints = std::make_unique<Checkpoints>(options.checkpointDir);
+    checkpoints->setSettings({{"data", feeds.describe()}, {"learning rates", options.session.schedule.describe()}, {"--hyper", joined(options.session.hyper)}});
     if (!checkpoints->prepare(options.resume, problems))
       return false;
     if (!options.resume)
@@ -145,8 +151,6 @@ private:
   bool start() {
     const Program &program = loaded->program;
     SessionOptions &own = options.session;
-    if (!own.schedule.hasTotal)
-      own.schedule.total = std::max(options.steps, own.schedule.warmup);
     own.attempts = before.attempts;
     // A trace keeps the last commands of each queue; short runs need less room.
     constexpr uint64_t kMostEvents = 1 << 20;
