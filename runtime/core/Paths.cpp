@@ -24,7 +24,13 @@ std::string forebay::throughLinks(const std::string &path) {
     if (length < 0) // no link, or nothing there
       return at;
     std::string to(text, size_t(length));
-    at = to.empty() || to[0] != '/' ? folderOf(at) + "/" + to : to;
+    if (to.empty() || to[0] != '/')
+      to = folderOf(at) + "/" + to;
+    // Links in /proc lead to pipes that have no path.
+    struct stat info;
+    if (lstat(to.c_str(), &info) != 0 && stat(at.c_str(), &info) == 0)
+      return at;
+    at = to;
   }
   return path;
 }
