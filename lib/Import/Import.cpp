@@ -293,7 +293,7 @@ void Importer::boundIndex(const Emitter::FedIndex &index) {
              function.getArgAttrOfType<StringAttr>(feed.getArgNumber(), train::kNameAttr).getValue().str() + "'";
   diags.warning(index.where, "reads at positions that " + (names.empty() ? "are computed" : "follow from " + names) +
                                  ", which may leave an axis of size " + Twine(index.size));
-  diags.note("such a position gives NaN, and a step with a NaN is not applied; see that what is fed keeps to the axis");
+  diags.note("a step in which one does ends the run, with nothing applied; see that what is fed keeps to the axis");
 }
 
 void Importer::addRanges() {

@@ -167,9 +167,16 @@ static Val readAt(Emitter &e, Val &data, ArrayRef<Ref> all, ArrayRef<int64_t> ou
     terms.push_back({flat[0], all[i]});
     flat[0] *= data.shape[i];
   }
+  // A position outside its own axis must not be one inside the joined axis.
+  Ref id = e.exprs.linear(terms, 0), nowhere = e.exprs.intConst(flat[0]);
+  for (int64_t i = 0; count > 1 && i < count; ++i) {
+    Ref last = e.exprs.intConst(data.shape[i] - 1);
+    Ref inside = e.exprs.andOf({e.exprs.le(e.exprs.intConst(0), all[i]), e.exprs.le(all[i], last)});
+    id = e.exprs.select(inside, id, nowhere);
+  }
   flat.append(data.shape.begin() + count, data.shape.end());
   Val table = e.reshape(data, flat);
-  Val ids = e.make(TensorProto::INT64, outer, e.exprs.linear(terms, 0), {&indices});
+  Val ids = e.make(TensorProto::INT64, outer, id, {&indices});
   return rows(e, data.dtype, e.ir(table), ids);
 }
 
