@@ -535,9 +535,38 @@ Value ExprEmitter::viewOfLoad(Ref node) {
   return t.transpose(value, order);
 }
 
+/// Reads at `d div k` or `d mod k`, as reshapes that join dimensions leave behind (heads joined to the batch): with d as two coordinates, d div k
+/// and d mod k, they are views.
+Value ExprEmitter::splitLoad(Ref node) {
+  for (Ref index : node->args) {
+    if ((index->op != Op::FloorDiv && index->op != Op::FloorMod) || index->args[0]->op != Op::Coord || !expr::isConst(index->args[1]))
+      continue;
+    unsigned axis = index->args[0]->imm;
+    int64_t size = shape[axis], inner = index->args[1]->imm;
+    if (inner <= 1 || size % inner != 0 || shape.size() >= 63)
+      continue;
+    Shape split(shape), joined;
+    split[axis] = size / inner;
+    split.insert(split.begin() + axis + 1, inner);
+    Ref moved = e.exprs.substitute(node, [&](unsigned at, int64_t n) {
+      if (at == axis)
+        return e.exprs.linear({{inner, e.exprs.coord(axis, size / inner)}, {1, e.exprs.coord(axis + 1, inner)}}, 0);
+      return e.exprs.coord(at > axis ? at + 1 : at, n);
+    });
+    uint64_t below = (uint64_t(1) << axis) - 1, set = node->axes;
+    uint64_t axes = (set & below) | (uint64_t(3) << axis) | ((set & ~below & ~(uint64_t(1) << axis)) << 1);
+    for (int64_t at : axesOf(set))
+      joined.push_back(shape[at]);
+    return t.reshape(ExprEmitter(e, split).over(moved, axes), joined);
+  }
+  return nullptr;
+}
+
 Value ExprEmitter::load(Ref node) {
   if (Value view = viewOfLoad(node))
     return extend(t, view, e.rootTypes[node->root]);
+  if (Value joined = splitLoad(node))
+    return joined;
   return gather(node);
 }
 

@@ -29,6 +29,7 @@ private:
   mlir::Value table(expr::Ref node);
   mlir::Value load(expr::Ref node);
   mlir::Value viewOfLoad(expr::Ref node);
+  mlir::Value splitLoad(expr::Ref node);
   /// Element by element, in a `linalg.generic`.
   mlir::Value gather(expr::Ref node);
   /// An operation on values of equal shape (or scalars).

@@ -233,6 +233,11 @@ def gathers():
         for reverse in 0, 1:
             case(f"CumSum-float-{exclusive}{reverse}", node("CumSum", "xa", exclusive=exclusive, reverse=reverse), {"x": data(2, 7, 3)}, {"a": I(1)})
             case(f"CumSum-fed-{exclusive}{reverse}", node("CumSum", "xa", exclusive=exclusive, reverse=reverse), {"x": ids(9, 5, 13, low=-9)}, {"a": I(-1)})
+    # Bloom's biases: batch and heads are joined.
+    case("fed-joined",
+         [node("CumSum", "ma", "s"), node("Mul", "sm", "p"), node("Unsqueeze", "pa", "u"), node("Cast", "u", "c", to=TensorProto.FLOAT),
+          node("Mul", "cf", "b"), node("Reshape", "bg", "j"), node("Add", "xj")],
+         {"m": ids(2, 3, 6), "x": data(12, 5, 6)}, {"a": I(1), "f": F([[0.5], [0.25], [2], [3]]), "g": I([12, 1, 6])})
     case("CumSum-one", node("CumSum", "xa"), {"x": ids(9, 5, 1)}, {"a": I(1)})
     # OPT's positions: a float mask of ones that is added up.
     case("Gather-float-positions",
