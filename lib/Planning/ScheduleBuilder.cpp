@@ -220,13 +220,15 @@ private:
     std::vector<BufferRange> pairs;
     for (const Fetch::Part &part : fetch.parts) {
       int32_t from = where[part.value][machine.hostSpace], &to = where[part.value][machine.computeSpace];
+      if (to >= 0 && isArgument.count(part.value)) // a gradient that nothing computes may have been needed there already
+        continue;
       if (from < 0 || to >= 0)
         return fail("'" + problem.values[part.value].label + "' is fetched while it is " + (from < 0 ? "not on the host" : "there"));
       define(part.value, machine.computeSpace, isArgument.count(part.value) ? Role::WeightCopy : schedule.buffers[from].role);
       pairs.push_back(whole(from, Access::Read));
       pairs.push_back(whole(to, Access::Write));
     }
-    if (fetch.parts.empty())
+    if (pairs.empty())
       return;
     std::string label = "fetch " + problem.values[fetch.parts[0].value].label;
     if (fetch.parts.size() > 1)

@@ -164,8 +164,15 @@ private:
     }
     lastNeeds = needs;
     if (!plan.fits)
-      rejected.push_back(decision(plan, false, "does not fit", needs));
+      reject(decision(plan, false, "does not fit", needs));
     return plan.fits;
+  }
+
+  /// Each once: a window may come up again with activations elsewhere.
+  void reject(Decision decision) {
+    auto same = [&](const Decision &d) { return d.reason == decision.reason && d.numbers == decision.numbers; };
+    if (std::none_of(rejected.begin(), rejected.end(), same))
+      rejected.push_back(std::move(decision));
   }
 
   /// Offloads, in the order of `idle`, what is idle while more lives than fits.

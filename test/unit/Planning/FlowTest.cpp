@@ -143,6 +143,30 @@ TEST(Flow, IdleActivations) {
   EXPECT_EQ(idleActivations(m.problem).size(), 2u);
 }
 
+/// A policy that contradicts itself is told so.
+TEST(Flow, ImpossiblePlacements) {
+  HandMade m;
+  uint32_t w = m.weight(64), a = m.forward({w}), b = m.forward({a});
+  m.backward({b});
+  m.backward({a, w}); // 3
+  Machine machine = superchip();
+  auto errorOf = [&](std::vector<Fetch> fetches, std::vector<Offload> offloads) {
+    Placement placement;
+    placement.arguments = {{machine.hostSpace, WeightSource::Flow}};
+    placement.fetches = {{{{w, 0, 3}}, 64, 0}};
+    placement.fetches.insert(placement.fetches.end(), fetches.begin(), fetches.end());
+    placement.offloads = std::move(offloads);
+    std::string error;
+    buildSchedule(m.problem, {}, machine, placement, error);
+    return error;
+  };
+  EXPECT_EQ(errorOf({}, {}), "");
+  EXPECT_EQ(errorOf({{{{a, 3, 3}}, 64, 3}}, {{a, 1}}), "");
+  EXPECT_EQ(errorOf({{{{a, 3, 3}}, 64, 3}}, {}), "'v0' is fetched while it is not on the host");
+  EXPECT_EQ(errorOf({{{{a, 3, 3}}, 64, 3}, {{{a, 3, 3}}, 64, 3}}, {{a, 1}}), "'v0' is fetched while it is there");
+  EXPECT_EQ(errorOf({}, {{a, 1}, {a, 1}}), "'v0' is offloaded while it is not in the compute space only");
+}
+
 struct Planned {
   Placement placement;
   Schedule schedule;

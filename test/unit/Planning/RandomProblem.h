@@ -40,7 +40,8 @@ struct Shape {
   uint64_t activationBytes = 4096;
 };
 
-/// A chain of layers, each with a weight and a bias; some skip connections, in-place operations, frozen weights, tied weights, equal gradients.
+/// A chain of layers, each with a weight and a bias; some skip connections, in-place operations, frozen weights, tied weights, equal gradients, gradients
+/// that are an argument (of a loss that is linear in the bias).
 inline Problem makeProblem(std::mt19937 &rng, Shape shape) {
   auto pick = [&](unsigned n) { return shape.random ? static_cast<unsigned>(rng() % n) : n / 2; };
   Problem p;
@@ -73,6 +74,7 @@ inline Problem makeProblem(std::mt19937 &rng, Shape shape) {
   struct Layer {
     uint32_t w, b, in;
     bool trained;
+    int64_t slope = -1; ///< frozen argument that is the gradient of the bias
   };
   std::vector<Layer> layers;
   uint32_t tied = 0;
@@ -87,7 +89,12 @@ inline Problem makeProblem(std::mt19937 &rng, Shape shape) {
     if (l == 0)
       tied = layer.w;
     uint32_t y = value("y" + n, Role::Activation, shape.random ? 64 * (1 + pick(2 * shape.activationBytes / 64)) : shape.activationBytes);
-    ProblemOp &forward = op(OpKind::Compute, Phase::Forward, "forward" + n, {x, layer.w, layer.b}, {y});
+    std::vector<uint32_t> read{x, layer.w, layer.b};
+    if (shape.random && layer.trained && pick(8) == 0) {
+      layer.slope = argument("slope" + n, Role::Parameter, p.values[layer.b].bytes);
+      read.push_back(layer.slope);
+    }
+    ProblemOp &forward = op(OpKind::Compute, Phase::Forward, "forward" + n, read, {y});
     forward.workspace = pick(2) ? 256 : 0;
     if (pick(2)) {
       uint32_t z = value("z" + n, Role::Activation, p.values[y].bytes);
@@ -110,8 +117,11 @@ inline Problem makeProblem(std::mt19937 &rng, Shape shape) {
     std::string n = std::to_string(l);
     uint32_t dx = value("dx" + n, Role::Activation, p.values[layer.in].bytes);
     if (layer.trained) {
-      uint32_t db = value("db" + n, Role::Activation, p.values[layer.b].bytes);
-      op(OpKind::Compute, Phase::Backward, "db" + n, {dy}, {db});
+      uint32_t db = layer.slope;
+      if (layer.slope < 0) {
+        db = value("db" + n, Role::Activation, p.values[layer.b].bytes);
+        op(OpKind::Compute, Phase::Backward, "db" + n, {dy}, {db});
+      }
       trained.push_back({layer.b, db});
       bool known = false;
       for (auto &t : trained)
@@ -122,7 +132,7 @@ inline Problem makeProblem(std::mt19937 &rng, Shape shape) {
         trained.push_back({layer.w, dw});
       }
     }
-    ProblemOp &back = op(OpKind::Compute, Phase::Backward, "back" + n, {dy, layer.w, layer.in}, {dx});
+    ProblemOp &back = op(OpKind::Compute, Phase::Backward, "back" + n, {dy, layer.slope < 0 ? layer.w : static_cast<uint32_t>(layer.slope), layer.in}, {dx});
     if (p.values[dy].bytes == p.values[dx].bytes && pick(2))
       back.inplace = {0};
     dy = dx;

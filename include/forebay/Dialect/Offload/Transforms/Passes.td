@@ -10,7 +10,8 @@ def OffloadPlan : Pass<"offload-plan", "::mlir::ModuleOp"> {
   let description = [{
     Before: level `dispatch`: `@step` is a list of `offload.dispatch` and `train.scalars`; state is donated.
     After: level `async`: `@step` names buffers in spaces; operations have engines, predicates and tokens (true dependences). Inputs and
-    state are arguments, updated in place; weight copies are more arguments (`offload.copy_of`). `@flush` applies pending updates; it is
+    state are arguments, updated in place; weight copies that live for ever are more arguments (`offload.copy_of`), weights that flow are buffers
+    that a transfer fills. `@flush` applies pending updates; it is
     empty, because no policy defers any yet. The module carries the machine (`dlti.target_system_spec`) and `offload.plan`.
 
     ```mlir
