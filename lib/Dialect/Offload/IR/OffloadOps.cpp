@@ -9,6 +9,14 @@
 using namespace mlir;
 using namespace forebay::offload;
 
+/// Types in parentheses, also none: a kernel may have no inputs.
+static ParseResult parseBufferTypes(OpAsmParser &parser, SmallVectorImpl<Type> &types) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, [&] { return parser.parseType(types.emplace_back()); });
+}
+static void printBufferTypes(OpAsmPrinter &printer, Operation *, TypeRange types) {
+  printer << '(' << types << ')';
+}
+
 #define GET_OP_CLASSES
 #include "forebay/Dialect/Offload/IR/OffloadOps.cpp.inc"
 

@@ -75,7 +75,7 @@ def Offload_AsyncDispatchOp : Offload_AsyncOp<"dispatch", [AttrSizedOperandSegme
     OptionalAttr<F64Attr>:$flops, OptionalAttr<I64Attr>:$parameter, OptionalAttr<StrAttr>:$label);
   let results = (outs Offload_TokenType:$token);
   let assemblyFormat = [{ $engine $kernel `(` $inputs `)` `to` `(` $outputs `)` (`after` `(` $after^ `)`)? attr-dict
-    `:` `(` type($inputs) `)` `to` `(` type($outputs) `)` }];
+    `:` custom<BufferTypes>(type($inputs)) `to` custom<BufferTypes>(type($outputs)) }];
   let hasVerifier = 1;
 }
 
@@ -90,7 +90,7 @@ def Offload_AsyncTransferOp : Offload_AsyncOp<"transfer", [AttrSizedOperandSegme
     OptionalAttr<DenseI64ArrayAttr>:$slices, OptionalAttr<StrAttr>:$label);
   let results = (outs Offload_TokenType:$token);
   let assemblyFormat = [{ $engine `(` $sources `)` `to` `(` $targets `)` (`after` `(` $after^ `)`)? attr-dict
-    `:` `(` type($sources) `)` `to` `(` type($targets) `)` }];
+    `:` custom<BufferTypes>(type($sources)) `to` custom<BufferTypes>(type($targets)) }];
   let hasVerifier = 1;
 }
 
