@@ -58,7 +58,9 @@ for name in names:
     page = pages.Page(root, name)
     if page.generated:
         continue
-    for option in sorted(set(re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*[a-z0-9])(?![\w>-])", page.text)) - known):
+    # Options in blocks are run.
+    text = re.sub(r"^( *)```.*?^\1```", "", page.text, flags=re.S | re.M)
+    for option in sorted(set(re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*[a-z0-9])(?![\w>-])", text)) - known):
         faults.append(f"{name}: --{option} is no option of a tool")
 
 print("\n".join(reasons))
