@@ -14,6 +14,8 @@ config.test_exec_root = config.forebay_test_dir
 llvm_config.use_default_substitutions()
 llvm_config.with_environment("PATH", config.forebay_bin_dir, append_path=True)
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
+# Set on machines whose OpenBLAS needs them.
+llvm_config.with_system_environment(["OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"])
 config.substitutions.append(("%inputs", os.path.join(config.test_source_root, "Inputs")))
 config.substitutions.append(("%forebay_lib_dir", config.forebay_lib_dir))
 config.substitutions.append(("%build_root", os.path.dirname(config.forebay_test_dir)))

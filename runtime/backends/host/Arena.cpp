@@ -14,11 +14,22 @@ using namespace forebay::host;
 
 static constexpr uint64_t kHuge = 2 << 20;
 
+// Sanitizers do not see accesses beyond a mapping, and compiled kernels are not instrumented: there an arena ends at a page that
+// nobody may touch.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FOREBAY_GUARD_ARENAS 1
+#endif
+#endif
+#ifndef FOREBAY_GUARD_ARENAS
+#define FOREBAY_GUARD_ARENAS 0
+#endif
+
 static uint64_t roundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
 Arena::~Arena() {
   if (base)
-    munmap(base, size);
+    munmap(mapped, mappedBytes);
 }
 
 bool Arena::map(uint64_t bytes, std::string &error) {
@@ -31,6 +42,9 @@ bool Arena::map(uint64_t bytes, std::string &error) {
     error = "an arena of " + std::to_string(bytes) + " bytes cannot be mapped";
     return false;
   }
+#if FOREBAY_GUARD_ARENAS
+  slack = page;
+#endif
   uint64_t reserved = roundUp(bytes, page) + slack;
   void *block = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (block == MAP_FAILED) {
@@ -38,6 +52,16 @@ bool Arena::map(uint64_t bytes, std::string &error) {
     return false;
   }
   char *start = static_cast<char *>(block);
+#if FOREBAY_GUARD_ARENAS
+  mapped = start;
+  mappedBytes = reserved;
+  base = start + roundUp(bytes, page) - roundUp(bytes, 64);
+  size = bytes;
+  if (mprotect(start + reserved - page, page, PROT_NONE) == 0)
+    return true;
+  error = std::string("cannot guard the end of an arena: ") + std::strerror(errno);
+  return false;
+#endif
   char *aligned = slack ? reinterpret_cast<char *>(roundUp(reinterpret_cast<uintptr_t>(start), kHuge)) : start;
   uint64_t kept = roundUp(bytes, page);
   if (aligned != start)
@@ -45,7 +69,8 @@ bool Arena::map(uint64_t bytes, std::string &error) {
   char *end = start + reserved;
   if (aligned + kept != end)
     munmap(aligned + kept, end - (aligned + kept));
-  base = aligned;
+  base = mapped = aligned;
+  mappedBytes = kept;
   size = bytes;
   if (slack)
     madvise(base, kept, MADV_HUGEPAGE);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace forebay::host {
 
@@ -13,7 +14,8 @@ class Arena {
 public:
   Arena() = default;
   Arena(const Arena &) = delete;
-  Arena(Arena &&other) noexcept : base(other.base), size(other.size) { other.base = nullptr, other.size = 0; }
+  Arena(Arena &&other) noexcept
+      : base(std::exchange(other.base, nullptr)), mapped(other.mapped), size(std::exchange(other.size, 0)), mappedBytes(other.mappedBytes) {}
   ~Arena();
 
   /// False with a reason if the system has no such block.
@@ -25,8 +27,8 @@ public:
   uint64_t bytes() const { return size; }
 
 private:
-  char *base = nullptr;
-  uint64_t size = 0;
+  char *base = nullptr, *mapped = nullptr;
+  uint64_t size = 0, mappedBytes = 0;
 };
 
 } // namespace forebay::host
