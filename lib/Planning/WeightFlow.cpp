@@ -10,6 +10,7 @@
 #include "forebay/Planning/Layout.h"
 
 #include <algorithm>
+#include <cassert>
 
 using namespace forebay;
 using namespace forebay::planning;
@@ -103,7 +104,7 @@ private:
     auto fetches = [](const Fetch &x, const Fetch &y) { return x.before == y.before && x.bytes == y.bytes && x.parts.size() == y.parts.size(); };
     auto buckets = [](const Bucket &x, const Bucket &y) { return x.bytes == y.bytes; };
     const Placement &p = a.placement, &q = b.placement;
-    return a.error.empty() && std::equal(p.fetches.begin(), p.fetches.end(), q.fetches.begin(), q.fetches.end(), fetches) &&
+    return std::equal(p.fetches.begin(), p.fetches.end(), q.fetches.begin(), q.fetches.end(), fetches) &&
            std::equal(p.buckets.begin(), p.buckets.end(), q.buckets.begin(), q.buckets.end(), buckets);
   }
 
@@ -153,8 +154,7 @@ private:
   }
 
   bool fits(Plan &plan) {
-    if (!plan.error.empty())
-      return true; // the caller will meet the error, too
+    assert(plan.error.empty() && "the least plan has none either");
     Layout bound = estimate(plan.schedule, machine);
     uint64_t needs = bound.spaces[machine.computeSpace].liveBytes;
     if (bound.fits(machine)) {
