@@ -13,21 +13,6 @@
 using namespace forebay;
 using namespace forebay::planning;
 
-/// A value whose bytes another one takes over in place at its last command counts until then.
-static std::vector<Value> withoutHandovers(const Program &program) {
-  std::map<std::tuple<uint32_t, uint64_t, uint32_t>, uint64_t> starts; // space, offset, first command: bytes
-  for (const Value &v : program.values)
-    if (!v.persistent)
-      starts[{v.space, v.offset, v.first}] = v.bytes;
-  std::vector<Value> values = program.values;
-  for (Value &v : values) {
-    auto next = starts.find({v.space, v.offset, v.last});
-    if (!v.persistent && v.first < v.last && next != starts.end() && next->second == v.bytes)
-      --v.last;
-  }
-  return values;
-}
-
 /// The largest sum of `change` up to some time, and the first time at which it is reached.
 static std::pair<uint64_t, uint32_t> largest(const std::map<uint32_t, int64_t> &change) {
   int64_t live = 0, most = 0;
@@ -111,7 +96,7 @@ PlanReport planning::makeReport(const Program &program) {
   }
 
   report.flow = reportFlow(program);
-  std::vector<Value> values = withoutHandovers(program);
+  std::vector<Value> values = livesForSums(program);
   for (uint32_t s = 0; s < program.spaces.size(); ++s) {
     SpaceReport space;
     space.name = program.spaces[s].name;

@@ -17,7 +17,8 @@ std::vector<std::pair<Role, uint64_t>> forebay::rt::rolesAtPeak(const Program &p
   size_t count = program.step.size();
   std::vector<int64_t> change(count + 1, 0);
   auto rounded = [](uint64_t bytes) { return int64_t((bytes + 63) / 64 * 64); };
-  for (const Value &value : program.values)
+  std::vector<Value> values = livesForSums(program);
+  for (const Value &value : values)
     if (value.space == space && value.first < count) {
       change[value.first] += rounded(value.bytes);
       change[std::min<size_t>(size_t(value.last) + 1, count)] -= rounded(value.bytes);
@@ -33,7 +34,7 @@ std::vector<std::pair<Role, uint64_t>> forebay::rt::rolesAtPeak(const Program &p
   }
   peak = uint64_t(most);
   std::map<Role, uint64_t> bytes;
-  for (const Value &value : program.values)
+  for (const Value &value : values)
     if (value.space == space && value.first <= at && at <= value.last)
       bytes[value.role] += uint64_t(rounded(value.bytes));
   std::vector<std::pair<Role, uint64_t>> result(bytes.begin(), bytes.end());

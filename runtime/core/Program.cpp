@@ -10,7 +10,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <tuple>
 
 using namespace forebay;
 using namespace forebay::archive;
@@ -180,6 +182,20 @@ static bool readFile(const std::string &path, std::string &bytes, std::string &e
   if (std::ferror(file.get()))
     return error = std::strerror(errno), false;
   return true;
+}
+
+std::vector<Value> forebay::livesForSums(const Program &program) {
+  std::map<std::tuple<uint32_t, uint64_t, uint32_t>, uint64_t> starts; // space, offset, first command: bytes
+  for (const Value &v : program.values)
+    if (!v.persistent)
+      starts[{v.space, v.offset, v.first}] = v.bytes;
+  std::vector<Value> values = program.values;
+  for (Value &v : values) {
+    auto next = starts.find({v.space, v.offset, v.last});
+    if (!v.persistent && v.first < v.last && next != starts.end() && next->second == v.bytes)
+      --v.last;
+  }
+  return values;
 }
 
 bool forebay::readProgramFile(const std::string &path, Program &program, std::string &error) {

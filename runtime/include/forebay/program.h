@@ -198,6 +198,9 @@ std::string serialize(const Program &program);
 /// Reads what `serialize` wrote; indices are checked by verifyProgram (include/forebay/Planning/RaceVerifier.h). On error returns false and says why in one line; never reads out of bounds.
 bool deserialize(std::string_view bytes, Program &program, std::string &error);
 
+/// Program::values for sums of live bytes: one whose bytes another takes over in place, at its last command, lives to the command before.
+std::vector<Value> livesForSums(const Program &program);
+
 /// Name of the ELF section of step.so that holds the serialized program.
 inline constexpr const char *kProgramSection = ".forebay.program";
 /// Symbol of an array of {const char *name; void *address}, ended by a null name: the compiled kernels.

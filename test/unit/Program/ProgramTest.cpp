@@ -123,6 +123,22 @@ TEST(Program, EveryFieldIsWritten) {
   EXPECT_TRUE(changed([](Program &p) { ++p.batch; }));
 }
 
+TEST(Program, LivesForSums) {
+  Program p;
+  p.values = {{"w", Role::Parameter, 0, 0, 64, 0, 9, true},
+              {"a", Role::Activation, 0, 64, 100, 0, 3, false},
+              {"b", Role::Activation, 0, 64, 100, 3, 5, false},  // in place over a
+              {"c", Role::Gradient, 0, 64, 100, 5, 5, false},    // over b, and nobody reads it
+              {"d", Role::Activation, 1, 64, 100, 1, 3, false},  // of another memory
+              {"e", Role::Activation, 0, 256, 32, 2, 3, false},
+              {"f", Role::Activation, 0, 256, 100, 3, 4, false}}; // of another size: both are there at command 3
+  auto lives = livesForSums(p);
+  std::vector<uint32_t> last;
+  for (const Value &v : lives)
+    last.push_back(v.last);
+  EXPECT_EQ(last, (std::vector<uint32_t>{9, 2, 4, 5, 3, 3, 4}));
+}
+
 TEST(Program, EveryCutIsRefused) {
   std::string bytes = serialize(makeProgram()), error;
   for (size_t n = 0; n < bytes.size(); ++n) {
