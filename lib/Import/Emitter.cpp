@@ -56,7 +56,7 @@ std::optional<std::vector<int64_t>> Node::integers(StringRef name) const {
 // The walk
 //===----------------------------------------------------------------------===//
 
-OpFn findOp(StringRef domain, StringRef op) {
+const OpTable &allOps() {
   static const OpTable table = [] {
     OpTable ops;
     addElementwiseOps(ops);
@@ -70,9 +70,13 @@ OpFn findOp(StringRef domain, StringRef op) {
     addLossOps(ops);
     return ops;
   }();
+  return table;
+}
+
+OpFn findOp(StringRef domain, StringRef op) {
   if (!domain.empty() && domain != "ai.onnx")
     return nullptr;
-  return table.lookup(op);
+  return allOps().lookup(op);
 }
 
 void Emitter::fail(const Twine &what, const Twine &note) { throw NodeError{what.str(), note.str()}; }

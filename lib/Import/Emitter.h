@@ -191,8 +191,11 @@ using OpFn = void (*)(Emitter &, Node &);
 /// Null if the operator has no import of its own.
 OpFn findOp(llvm::StringRef domain, llvm::StringRef op);
 
-// Each Op*.cpp adds its operators.
 using OpTable = llvm::StringMap<OpFn>;
+/// Every operator with an import of its own.
+const OpTable &allOps();
+
+// Each Op*.cpp adds its operators.
 void addElementwiseOps(OpTable &ops);
 void addConstantOps(OpTable &ops);
 void addViewOps(OpTable &ops);

@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
   Diagnostics diags;
   ImportOptions options;
   std::string describe, output = "-";
-  bool debugInfo = false;
+  bool debugInfo = false, list = false;
 
   CommandLine commandLine("forebay-translate", "--import-onnx MODEL.onnx [--dim=NAME=N ...] [options]",
                           "Prints the IR of an exported model: one function in arith, math, tensor, linalg and train.");
@@ -30,9 +30,14 @@ int main(int argc, char **argv) {
   commandLine.flag("allow-external-links", options.allowExternalLinks, "Data files may lie outside the model's folder");
   commandLine.flag("forward", options.forward, "No loss, no training: the graph's outputs");
   commandLine.flag("locations", debugInfo, "Print the location of every operation: ONNX node and module scope");
+  commandLine.flag("list-operators", list, "Instead: the ONNX operators that can be imported, with opsets and types (docs/operators.md)");
   commandLine.value("o", "FILE", output, "Where to write (default: standard output)");
   if (std::optional<int> status = commandLine.parse(argc, argv, diags))
     return *status;
+  if (list && options.model.empty() && describe.empty()) {
+    listOperators(llvm::outs());
+    return 0;
+  }
   if (options.model.empty() == describe.empty()) {
     diags.error("command line", options.model.empty() ? "no model is given" : "--import-onnx and --describe exclude each other")
         .note("write forebay-translate --import-onnx MODEL.onnx");

@@ -40,6 +40,10 @@ bool parseDim(llvm::StringRef text, ImportOptions &options, Diagnostics &diags);
 /// roles and places, data files. False after errors.
 bool describeModel(llvm::raw_ostream &os, const ImportOptions &options, Diagnostics &diags);
 
+/// One line for each ONNX operator of the supported opsets that can be imported: name, first and last opset, "own" (an import of its own)
+/// or "function" (through its ONNX function), types of its first operand (of its result if it has none). For docs/operators.md.
+void listOperators(llvm::raw_ostream &os);
+
 } // namespace forebay
 
 #endif // FOREBAY_IMPORT_IMPORT_H
