@@ -2,7 +2,7 @@
 
 * Commands stand in ```sh blocks; every block is of a known language; what is not run says why (pages.py).
 * A page with something to run is run by a test: `%run_page PAGE --work %t` or `run-commands.py ... PAGE` in a test file.
-* Links lead to files and headings that exist, and every page is linked from another one.
+* Links lead to files and headings that exist, and every page is linked from another one. So do the names of pages in the sources.
 * Long options in the text exist: they stand in the --help of a tool.
 """
 import pathlib
@@ -62,6 +62,14 @@ for name in names:
     text = re.sub(r"^( *)```.*?^\1```", "", page.text, flags=re.S | re.M)
     for option in sorted(set(re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*[a-z0-9])(?![\w>-])", text)) - known):
         faults.append(f"{name}: --{option} is no option of a tool")
+
+# Pages that the sources name.
+for folder in ("lib", "include", "runtime", "tools", "examples", "machines", "bench"):
+    for path in sorted((root / folder).rglob("*")):
+        if path.is_file() and path.suffix in (".cpp", ".h", ".td", ".mlir", ".md", ".txt", ".c"):
+            for page in re.findall(r"(?<![\w/])docs/[\w/-]+\.md", path.read_text(errors="replace")):
+                if not (root / page).exists():
+                    faults.append(f"{path.relative_to(root)}: {page} does not exist")
 
 print("\n".join(reasons))
 if faults:
