@@ -5,9 +5,7 @@
 #include "forebay/Dialect/Train/IR/Train.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/bit.h"
 
 using namespace mlir;
@@ -570,65 +568,22 @@ Value ExprEmitter::load(Ref node) {
   return gather(node);
 }
 
-/// Scalars inside a `linalg.generic`; coordinates are in `done`.
-Value ExprEmitter::scalar(Ref node, llvm::DenseMap<Ref, Value> &done) {
-  if (Value found = done.lookup(node))
-    return found;
-  Value result;
-  if (node->op == Op::Const) {
-    TypedAttr value = node->kind == Kind::Bool  ? TypedAttr(t.b.getBoolAttr(node->imm))
-                      : node->kind == Kind::Int ? TypedAttr(t.b.getI64IntegerAttr(node->imm))
-                                                : TypedAttr(FloatAttr::get(typeOf(t.b, node->kind), node->fimm));
-    result = arith::ConstantOp::create(t.b, t.loc, value);
-  } else {
-    SmallVector<Value, 4> args;
-    for (Ref arg : node->args)
-      args.push_back(scalar(arg, done));
-    if (node->op == Op::Table || node->op == Op::Load) {
-      Value source = node->op == Op::Load ? e.roots[node->root] : wholeTable(t, node);
-      SmallVector<Value, 4> indices;
-      for (auto [arg, index, size] : llvm::zip_equal(args, node->args, shapeOf(source))) {
-        // An index may leave the tensor where a select discards what is read.
-        Value value = arg;
-        if (index->lo < 0)
-          value = arith::MaxSIOp::create(t.b, t.loc, value, arith::ConstantOp::create(t.b, t.loc, t.b.getI64IntegerAttr(0)));
-        if (index->hi >= size)
-          value = arith::MinSIOp::create(t.b, t.loc, value,
-                                         arith::ConstantOp::create(t.b, t.loc, t.b.getI64IntegerAttr(size - 1)));
-        indices.push_back(arith::IndexCastOp::create(t.b, t.loc, t.b.getIndexType(), value));
-      }
-      result = tensor::ExtractOp::create(t.b, t.loc, source, indices);
-      if (node->op == Op::Load)
-        result = extend(t, result, e.rootTypes[node->root]);
-    } else {
-      result = apply(node, args);
-    }
-  }
-  return done[node] = result;
-}
-
+/// Elements at positions that are computed: rows, of one element, of what is read as a flat table.
 Value ExprEmitter::gather(Ref node) {
-  SmallVector<int64_t, 4> axes = axesOf(node->axes);
-  Shape sizes;
-  for (int64_t axis : axes)
-    sizes.push_back(shape[axis]);
-  unsigned rank = axes.size();
-  Value init = t.empty(sizes, typeOf(t.b, node->kind));
-  SmallVector<utils::IteratorType> iterators(rank, utils::IteratorType::parallel);
-  auto body = [&](OpBuilder &builder, Location at, ValueRange) {
-    OpBuilder::InsertionGuard guard(t.b);
-    t.b.setInsertionPoint(builder.getInsertionBlock(), builder.getInsertionPoint());
-    llvm::DenseMap<Ref, Value> done;
-    for (auto [dim, axis] : llvm::enumerate(axes)) {
-      Value index = linalg::IndexOp::create(t.b, at, dim);
-      done[e.exprs.coord(axis, shape[axis])] = arith::IndexCastOp::create(t.b, at, t.b.getI64Type(), index);
-    }
-    Value result = scalar(node, done);
-    linalg::YieldOp::create(t.b, at, result);
-  };
-  return linalg::GenericOp::create(t.b, t.loc, TypeRange(init.getType()), ValueRange(), ValueRange(init),
-                                   {t.b.getMultiDimIdentityMap(rank)}, iterators, body)
-      .getResult(0);
+  bool loads = node->op == Op::Load;
+  Value source = loads ? e.roots[node->root] : wholeTable(t, node);
+  SmallVector<std::pair<int64_t, Ref>, 4> terms;
+  int64_t count = 1;
+  for (auto [index, size] : llvm::reverse(llvm::zip_equal(node->args, shapeOf(source)))) {
+    // An index may leave the tensor where a select discards what is read.
+    Ref inside = e.exprs.min(e.exprs.max(index, e.exprs.intConst(0)), e.exprs.intConst(size - 1));
+    terms.push_back({count, inside});
+    count *= size;
+  }
+  Value ids = over(e.exprs.linear(terms, 0), node->axes);
+  Value table = t.reshape(source, {count});
+  Value value = train::EmbeddingOp::create(t.b, t.loc, t.type(shapeOf(ids), elementOf(table)), table, ids);
+  return loads ? extend(t, value, e.rootTypes[node->root]) : value;
 }
 
 } // namespace forebay::import

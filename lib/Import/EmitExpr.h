@@ -30,11 +30,10 @@ private:
   mlir::Value load(expr::Ref node);
   mlir::Value viewOfLoad(expr::Ref node);
   mlir::Value splitLoad(expr::Ref node);
-  /// Element by element, in a `linalg.generic`.
+  /// By `train.embedding` on the flat source.
   mlir::Value gather(expr::Ref node);
-  /// An operation on values of equal shape (or scalars).
+  /// An operation on values of equal shape.
   mlir::Value apply(expr::Ref node, llvm::ArrayRef<mlir::Value> args);
-  mlir::Value scalar(expr::Ref node, llvm::DenseMap<expr::Ref, mlir::Value> &done);
 
   Emitter &e;
   TensorBuilder &t;

@@ -107,12 +107,9 @@ static void importMean(Emitter &e, Node &n) {
 static void importMod(Emitter &e, Node &n) {
   Val &x = *n.inputs[0], &y = *n.inputs[1];
   bool truncates = n.integer("fmod", 0);
-  if (isFloat(e, x)) {
-    e.set(n, 0, e.elementwise({&x, &y}, x.dtype, nullptr, [&](ArrayRef<Value> v) {
-      return Value(arith::RemFOp::create(e.b, e.t.loc, v[0], v[1]));
-    }));
-    return;
-  }
+  if (isFloat(e, x))
+    e.fail("takes the remainder of floats, which is not supported",
+           "write x - floor(x / y) * y (torch.remainder) or x - trunc(x / y) * y (torch.fmod) in the model");
   requireDivisor(e, y);
   auto onExprs = [&](ArrayRef<Ref> v) { return truncates ? e.exprs.truncMod(v[0], v[1]) : e.exprs.floorMod(v[0], v[1]); };
   e.set(n, 0, e.elementwise({&x, &y}, x.dtype, onExprs, nullptr));
@@ -257,6 +254,44 @@ static void importLeakyRelu(Emitter &e, Node &n) {
   }));
 }
 
+/// max(x, 0) + log(1 + exp(-|x|)). ONNX's log(exp(x) + 1) overflows from 89 on. The gradient at 0 is 1/2.
+static void importSoftplus(Emitter &e, Node &n) {
+  Val &x = *n.inputs[0];
+  e.set(n, 0, e.elementwise({&x}, x.dtype, nullptr, [&](ArrayRef<Value> v) -> Value {
+    Value zero = e.t.splatLike(v[0], 0), above = compareFloat(e, arith::CmpFPredicate::UGT, v[0], zero);
+    Value below = choose(e, above, arith::NegFOp::create(e.b, e.t.loc, v[0]), v[0]);
+    Value rest = math::Log1pOp::create(e.b, e.t.loc, math::ExpOp::create(e.b, e.t.loc, below));
+    return arith::AddFOp::create(e.b, e.t.loc, choose(e, above, v[0], zero), rest);
+  }));
+}
+
+/// gain * (x above 0, scale * (exp(x / width) - 1) below). ONNX's bodies take exp(x) of large x as well, which makes the gradient 0 * inf.
+static void importElu(Emitter &e, Node &n, double gain, double scale, double width) {
+  Val &x = *n.inputs[0];
+  e.set(n, 0, e.elementwise({&x}, x.dtype, nullptr, [&](ArrayRef<Value> v) -> Value {
+    auto times = [&](Value value, double factor) -> Value {
+      return factor == 1 ? value : Value(arith::MulFOp::create(e.b, e.t.loc, value, e.t.splatLike(value, factor)));
+    };
+    Value zero = e.t.splatLike(v[0], 0), above = compareFloat(e, arith::CmpFPredicate::UGT, v[0], zero);
+    Value below = choose(e, above, zero, v[0]);
+    if (width != 1)
+      below = arith::DivFOp::create(e.b, e.t.loc, below, e.t.splatLike(below, width));
+    below = times(math::ExpM1Op::create(e.b, e.t.loc, below), scale);
+    return times(choose(e, above, v[0], below), gain);
+  }));
+}
+
+static void importPlainElu(Emitter &e, Node &n) { importElu(e, n, 1, n.real("alpha", 1), 1); }
+static void importSelu(Emitter &e, Node &n) {
+  importElu(e, n, n.real("gamma", 1.05070102214813232421875), n.real("alpha", 1.67326319217681884765625), 1);
+}
+static void importCelu(Emitter &e, Node &n) {
+  double alpha = n.real("alpha", 1);
+  if (alpha == 0)
+    e.fail("has an alpha of 0");
+  importElu(e, n, 1, alpha, alpha);
+}
+
 static void importHardSwish(Emitter &e, Node &n) {
   Val &x = *n.inputs[0];
   // x * clamp(x / 6 + 1/2, 0, 1)
@@ -391,6 +426,10 @@ void addElementwiseOps(OpTable &ops) {
   ops["Clip"] = importClip;
   ops["Relu"] = importRelu;
   ops["LeakyRelu"] = importLeakyRelu;
+  ops["Softplus"] = importSoftplus;
+  ops["Elu"] = importPlainElu;
+  ops["Selu"] = importSelu;
+  ops["Celu"] = importCelu;
   ops["HardSwish"] = importHardSwish;
   ops["Gelu"] = importGelu;
   ops["Sigmoid"] = importSigmoid;

@@ -147,8 +147,8 @@ static void importGather(Emitter &e, Node &n) {
 }
 
 /// `data` at one index for each of its first axes, over the coordinates of `outer`'s first axes (as many as the result has before the
-/// axes that are not indexed).
-static Val readAt(Emitter &e, Val &data, ArrayRef<Ref> all, ArrayRef<int64_t> outer, Val &indices) {
+/// axes that are not indexed). `given` is the first index before it was counted from the start.
+static Val readAt(Emitter &e, Val &data, ArrayRef<Ref> all, Ref given, ArrayRef<int64_t> outer, Val &indices) {
   int64_t count = all.size(), rank = outer.size();
   Shape shape(outer);
   shape.append(data.shape.begin() + count, data.shape.end());
@@ -167,8 +167,9 @@ static Val readAt(Emitter &e, Val &data, ArrayRef<Ref> all, ArrayRef<int64_t> ou
     terms.push_back({flat[0], all[i]});
     flat[0] *= data.shape[i];
   }
-  // A position outside its own axis must not be one inside the joined axis.
-  Ref id = e.exprs.linear(terms, 0), nowhere = e.exprs.intConst(flat[0]);
+  // A position outside its own axis must not be one inside the joined axis. Of a single axis, train.embedding counts from the end itself:
+  // a position that was counted from there already would pass twice the size below 0.
+  Ref id = count == 1 ? given : e.exprs.linear(terms, 0), nowhere = e.exprs.intConst(flat[0]);
   for (int64_t i = 0; count > 1 && i < count; ++i) {
     Ref last = e.exprs.intConst(data.shape[i] - 1);
     Ref inside = e.exprs.andOf({e.exprs.le(e.exprs.intConst(0), all[i]), e.exprs.le(all[i], last)});
@@ -196,15 +197,17 @@ static void importGatherND(Emitter &e, Node &n) {
     return e.set(n, 0, wide);
   }
   SmallVector<Ref, 4> all;
+  Ref first = nullptr;
   for (int64_t i = 0; i < count; ++i) {
     Ref index = e.exprs.substitute(indices.expr, [&](unsigned at, int64_t size) {
       return at == outer ? e.exprs.intConst(i) : e.exprs.coord(at, size);
     });
     if (data.shape[i] == 0)
       e.fail("reads from an axis of size 0");
+    first = first ? first : index;
     all.push_back(position(e, index, data.shape[i], i));
   }
-  e.set(n, 0, readAt(e, data, all, ArrayRef<int64_t>(indices.shape).drop_back(), indices));
+  e.set(n, 0, readAt(e, data, all, first, ArrayRef<int64_t>(indices.shape).drop_back(), indices));
 }
 
 /// torch.gather: element by element along one axis.
@@ -223,7 +226,7 @@ static void importGatherElements(Emitter &e, Node &n) {
   SmallVector<Ref, 4> all;
   for (int64_t at = 0; at < data.rank(); ++at)
     all.push_back(at == axis ? position(e, indices.expr, data.shape[axis], axis) : e.exprs.coord(at, indices.shape[at]));
-  e.set(n, 0, readAt(e, data, all, indices.shape, indices));
+  e.set(n, 0, readAt(e, data, all, indices.expr, indices.shape, indices));
 }
 
 void addGatherOps(OpTable &ops) {

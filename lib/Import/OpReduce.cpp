@@ -60,12 +60,14 @@ static Value reduceValue(Emitter &e, ReduceOp op, Value x, ArrayRef<int64_t> axe
   case ReduceOp::LogSum:
     return math::LogOp::create(b, loc, t.reduce(Reduction::Sum, x, axes));
   case ReduceOp::LogSumExp: {
-    // max + log(sum(exp(x - max))); the maximum is a constant to the gradient.
+    // max + log(sum(exp(x - max))); the maximum is a constant to the gradient. An infinite one would make x - max a NaN.
     Value max = t.reduce(Reduction::Max, x, axes);
     Shape kept(shapeOf(x));
     for (int64_t axis : axes)
       kept[axis] = 1;
-    Value finite = e.detach(max);
+    Value finite = e.detach(max), size = math::AbsFOp::create(b, loc, finite);
+    Value isFinite = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, size, t.splatLike(size, INFINITY));
+    finite = arith::SelectOp::create(b, loc, isFinite, finite, t.splatLike(finite, 0));
     Value shifted = arith::SubFOp::create(b, loc, x, t.broadcast(t.reshape(finite, kept), shapeOf(x)));
     Value sum = t.reduce(Reduction::Sum, math::ExpOp::create(b, loc, shifted), axes);
     return arith::AddFOp::create(b, loc, math::LogOp::create(b, loc, sum), finite);

@@ -130,7 +130,6 @@ def elementwise():
     case("Where-const", node("Where", "cxz"), {"c": mask(2, 3, 4)}, {"x": F(0), "z": F(-3.4028235e38)})
     case("Mod", node("Mod", "xz"), {"x": ids(20, 11, low=-20), "z": ids(7, 11, low=1)})
     case("Mod-fmod", node("Mod", "xz", fmod=1), {"x": ids(20, 11, low=-20), "z": ids(7, 11, low=1)})
-    case("Mod-float", node("Mod", "xz", fmod=1), {"x": data(11) * 5, "z": positive(11)})
     for name, to, value in [("bool", TensorProto.BOOL, x.round()), ("int", TensorProto.INT64, x * 5), ("double", TensorProto.DOUBLE, x),
                             ("int32", TensorProto.INT32, ids(9, 3)), ("float", TensorProto.FLOAT, ids(9, 3)),
                             ("from-bool", TensorProto.FLOAT, mask(4)), ("bool-to-int", TensorProto.INT64, mask(4))]:
@@ -557,6 +556,23 @@ def view_chains(count):
         case(f"view-{seed}", nodes, {"x": x, "w": data(5)}, consts)
 
 
+def extremes():
+    """Where a formula overflows on the way to a finite result. Data of its own: the numbers of the others stay."""
+    far = F([-100, -90, -20, -1e-6, 0, 1e-6, 20, 90, 100])
+    for op in ["Softplus", "Elu", "Selu", "Mish", "HardSwish", "HardSigmoid", "Softsign", "Sigmoid", "Tanh", "Gelu"]:
+        case(op + "-far", node(op, "x"), {"x": far})
+    case("Elu-alpha", node("Elu", "x", alpha=0.3), {"x": far})
+    case("Selu-alpha", node("Selu", "x", alpha=0.3, gamma=2.0), {"x": far})
+    case("Celu", node("Celu", "x"), {"x": far})
+    case("Celu-alpha", node("Celu", "x", alpha=2.5), {"x": far})
+    case("LogSoftmax-far", node("LogSoftmax", "x"), {"x": far})
+    rows = F([[1, 2, 3], [1, np.inf, 2], [np.nan, 1, 2], [1e38, 3e38, -3e38], [-np.inf, 1, 2]])
+    case("ReduceLogSumExp-inf", node("ReduceLogSumExp", "xa", keepdims=0), {"x": rows}, {"a": I([1])})
+    # The same as torch.logsumexp; onnxruntime gives NaN.
+    case("ReduceLogSumExp-none", node("ReduceLogSumExp", "xa", keepdims=0), {"x": F([[-np.inf, -np.inf]])}, {"a": I([1])})
+    cases[-1]["outputs"]["y"]["data"] = ["-inf"]
+
+
 def main():
     elementwise()
     views()
@@ -570,6 +586,7 @@ def main():
     chains(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
     view_chains(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
     einsums()
+    extremes()
     with open("operators.json", "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]\n")
     print(len(cases), "cases")
