@@ -181,6 +181,26 @@ bool Session::setHyper(Problems &problems) {
   return true;
 }
 
+/// The parameter whose norm command reads the gradient that `parameter` is updated with, or -1. Parameters with the same gradient (w1 + w2)
+/// share one such command, and it belongs to one of them.
+static int32_t ownerOfGradient(const Program &program, uint32_t parameter) {
+  auto isNorm = [&](const Command &c) { return c.kind == CommandKind::Dispatch && c.tensor >= 0 && program.kernels[c.kernel].name == "norm_partials"; };
+  for (const Command &command : program.step)
+    if (isNorm(command) && uint32_t(command.tensor) == parameter)
+      return command.tensor;
+  // An update takes the parameter, then the gradient.
+  for (const std::vector<Command> *list : {&program.step, &program.flush})
+    for (const Command &update : *list) {
+      if (update.kind != CommandKind::Dispatch || uint32_t(update.tensor) != parameter || update.operands.size() < 2 || isNorm(update))
+        continue;
+      const Range &gradient = update.operands[1];
+      for (const Command &norm : program.step)
+        if (isNorm(norm) && norm.operands[0].space == gradient.space && norm.operands[0].offset == gradient.offset)
+          return norm.tensor;
+    }
+  return -1;
+}
+
 bool Session::setFault(Problems &problems) {
   if (!options.fault)
     return true;
@@ -188,14 +208,23 @@ bool Session::setFault(Problems &problems) {
     problems.error("FOREBAY_FAULT", "there is no step 0", "steps count from 1: nan@step=1,param=REGEX");
     return false;
   }
-  config.fault.enabled = true;
+  std::vector<std::string> unreachable;
   try {
     std::regex pattern(options.faultPattern, std::regex::ECMAScript);
-    for (int tensor : tensorOfGradient)
-      if (std::regex_search(loaded.program.tensors[tensor].name, pattern))
-        config.fault.tensors.push_back(uint32_t(tensor));
+    for (int tensor : tensorOfGradient) {
+      if (!std::regex_search(loaded.program.tensors[tensor].name, pattern))
+        continue;
+      if (int32_t owner = ownerOfGradient(loaded.program, uint32_t(tensor)); owner >= 0)
+        config.fault.tensors.push_back(uint32_t(owner));
+      else
+        unreachable.push_back(loaded.program.tensors[tensor].name);
+    }
   } catch (const std::regex_error &e) {
     problems.error("FOREBAY_FAULT", "'" + options.faultPattern + "' is not a regular expression: " + e.what(), "ECMAScript syntax, searched in the name");
+    return false;
+  }
+  if (!unreachable.empty()) {
+    problems.error("FOREBAY_FAULT", "no command of the program takes the norm of the gradient of " + joined(unreachable), "choose another parameter");
     return false;
   }
   if (config.fault.tensors.empty()) {

@@ -79,15 +79,21 @@ private:
     Schedule &schedule = options.session.schedule;
     if (!schedule.hasTotal)
       schedule.total = std::max(options.steps, schedule.warmup);
-    if (!openCheckpoint())
+    // Where a checkpoint may move the first step the feeds are looked at after it; elsewhere before a folder is made.
+    bool mayMove = options.resume && isFolder(options.checkpointDir);
+    if (!mayMove && !checkFeeds())
       return false;
-    todo = options.steps > before.attempts ? options.steps - before.attempts : 0;
-    feeds.check(before.attempts, todo, problems);
-    if (problems.any())
+    if (!openCheckpoint() || (mayMove && !checkFeeds()))
       return false;
     for (const std::string &notice : feeds.notices(before.attempts, todo))
       std::fprintf(stderr, "note: %s\n", printable(notice).c_str());
     return true;
+  }
+
+  bool checkFeeds() {
+    todo = options.steps > before.attempts ? options.steps - before.attempts : 0;
+    feeds.check(before.attempts, todo, problems);
+    return !problems.any();
   }
 
   /// Options that this program would ignore.
@@ -225,7 +231,8 @@ private:
     std::string error;
     const char *room = "the run has ended: make room, and run again";
     setActivity("the outputs to be written");
-    if (!options.saveOutputs.empty() && !outputs.commit(session->progress().attempts, error))
+    // Outputs of a run that failed would look whole: none.
+    if (!options.saveOutputs.empty() && !failed && !outputs.commit(session->progress().attempts, error))
       problems.error("--save-outputs=" + options.saveOutputs, error, room);
     setActivity("the weights to be written");
     if (!options.saveWeights.empty() && !saveWeights(*session, options.saveWeights, error))

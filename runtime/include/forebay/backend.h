@@ -49,7 +49,7 @@ struct BackendHooks {
 struct FaultPlan {
   bool enabled = false;
   uint64_t step = 0;             ///< counted as in the hooks
-  std::vector<uint32_t> tensors; ///< parameters whose gradients are hit
+  std::vector<uint32_t> tensors; ///< parameters whose gradients are hit; each has a norm_partials command
 };
 
 struct BackendConfig {

@@ -258,6 +258,49 @@ TEST(Session, NonFiniteGradientsSkip) {
   }
 }
 
+/// Two parameters whose gradient is one value have one norm command, which names the first.
+TEST(Session, FaultsHitSharedGradients) {
+  Program program = tinyProgram({});
+  Command *norms[2], *updates[2];
+  for (const char *name : {"norm", "update"}) {
+    size_t i = 0;
+    for (Command &command : program.step)
+      if (command.kind == CommandKind::Dispatch && command.label == name)
+        (name[0] == 'n' ? norms : updates)[i++] = &command;
+    ASSERT_EQ(i, 2u);
+  }
+  // As if embed.weight, with the elements of layer.weight alone, were updated with the gradient of that.
+  updates[1]->operands[1] = updates[0]->operands[1];
+  updates[1]->params = updates[0]->params;
+  updates[1]->tiles = updates[0]->tiles;
+  norms[1]->tensor = -1;
+  auto run = [&](const std::string &pattern, std::string &text) {
+    Problems problems;
+    auto loaded = makeProgram(program, tinyKernels(), problems);
+    EXPECT_TRUE(loaded) << problems.text();
+    SessionOptions options;
+    options.fault = true;
+    options.faultStep = 2;
+    options.faultPattern = pattern;
+    std::vector<std::string> names;
+    auto session = Session::create(*loaded, options, problems);
+    text = problems.text();
+    if (!session)
+      return names;
+    TinyData data(program);
+    session->setData(&data);
+    session->run(3, [&](const StepResult &r) { names.push_back(r.nonfinite < 0 ? "" : program.tensors[r.nonfinite].name); });
+    return names;
+  };
+  std::string text;
+  EXPECT_EQ(run("^embed", text), (std::vector<std::string>{"", "layer.weight", ""})) << text;
+  EXPECT_EQ(run("^layer", text), (std::vector<std::string>{"", "layer.weight", ""})) << text;
+  // No norm of its gradient at all: an error, not silence.
+  updates[1]->operands[1] = norms[1]->operands[0];
+  EXPECT_EQ(run("weight", text), std::vector<std::string>());
+  EXPECT_EQ(text, "error: FOREBAY_FAULT: no command of the program takes the norm of the gradient of embed.weight\nnote: choose another parameter\n");
+}
+
 TEST(Session, NothingIsAllocatedAfterLoad) {
 #if defined(FOREBAY_SANITIZED)
   GTEST_SKIP() << "sanitizers have their own malloc";
