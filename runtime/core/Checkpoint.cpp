@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
+#include <cstdlib>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
@@ -92,7 +93,34 @@ static std::string modelText(const Program &program) {
   return text;
 }
 
-static const std::string kInputKey = "input/", kSettingKey = "run/";
+static std::string numberText(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  // The shortest that reads back to the same.
+  for (int digits = 1; digits < 17; ++digits) {
+    char shorter[32];
+    std::snprintf(shorter, sizeof shorter, "%.*g", digits, value);
+    if (std::strtod(shorter, nullptr) == value)
+      return shorter;
+  }
+  return text;
+}
+
+/// What a parameter's group changes: "lr_scale=2, momentum=0.25", or "(none)".
+static std::string groupText(const Program &program, const Tensor &tensor) {
+  std::vector<std::string> parts;
+  if (tensor.group >= 0 && size_t(tensor.group) < program.groups.size()) {
+    const Group &group = program.groups[tensor.group];
+    if (group.lrScale != 1)
+      parts.push_back("lr_scale=" + numberText(group.lrScale));
+    for (size_t i = 0; i < program.hyper.size() && i < group.values.size() && i < group.fixed.size(); ++i)
+      if (group.fixed[i])
+        parts.push_back(program.hyper[i].name + "=" + numberText(group.values[i]));
+  }
+  return joined(parts);
+}
+
+static const std::string kInputKey = "input/", kSettingKey = "run/", kHyperKey = "hyper/", kGroupKey = "group/";
 
 /// What the program is, as far as going on with it depends on that.
 static std::map<std::string, std::string> identityOf(const Program &program) {
@@ -105,6 +133,10 @@ static std::map<std::string, std::string> identityOf(const Program &program) {
   for (const Tensor &tensor : program.tensors)
     if (tensor.role == Role::Input)
       result[kInputKey + tensor.name] = shapeText(tensor.shape);
+    else if (tensor.role == Role::Parameter && tensor.trainable && !tensor.noGradient)
+      result[kGroupKey + tensor.name] = groupText(program, tensor);
+  for (const HyperDefault &hyper : program.hyper)
+    result[kHyperKey + hyper.name] = numberText(hyper.value);
   return result;
 }
 
@@ -279,12 +311,30 @@ bool Checkpoints::matches(const Program &program, Problems &problems, std::vecto
     notices.push_back(path + " was written with gradient clipping at " + theirs["clip_norm"] + ", the program has " + mine["clip_norm"]);
   if (theirs["model"] != mine["model"])
     notices.push_back(path + " was written by a program of another model file; the parameters are the same");
+  noteHyper(mine, notices);
   for (const auto &[key, value] : settings) {
     auto it = theirs.find(kSettingKey + key);
     if (it != theirs.end() && it->second != value)
       notices.push_back(path + " was written with " + key + " '" + it->second + "', this run has '" + value + "'");
   }
   return problems.errors() == before;
+}
+
+/// Compiled hyper-parameters are no state: the program's are used. Parameters whose groups differ in the same way share a line.
+void Checkpoints::noteHyper(const std::map<std::string, std::string> &mine, std::vector<std::string> &notices) const {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> groups;
+  for (const auto &[key, value] : mine) {
+    bool hyper = key.rfind(kHyperKey, 0) == 0;
+    auto it = content.metadata.find(key);
+    if ((!hyper && key.rfind(kGroupKey, 0) != 0) || it == content.metadata.end() || it->second == value)
+      continue;
+    if (hyper)
+      notices.push_back(path + " was written with " + key.substr(kHyperKey.size()) + " = " + it->second + " as compiled, the program has " + value);
+    else
+      groups[{it->second, value}].push_back(key.substr(kGroupKey.size()));
+  }
+  for (const auto &[change, names] : groups)
+    notices.push_back(path + " was written with group values " + change.first + " for " + shortList(names) + ", the program has " + change.second);
 }
 
 /// Whether the same parameters are trained; says which are not.

@@ -38,6 +38,7 @@ public:
 private:
   std::vector<std::pair<uint64_t, std::string>> list() const;
   bool open(const std::string &candidate, std::string &error);
+  void noteHyper(const std::map<std::string, std::string> &mine, std::vector<std::string> &notices) const;
   bool checkTrained(const Program &program, const std::string &hint, Problems &problems);
   void removeLeftovers() const;
 

@@ -138,7 +138,7 @@ private:
       std::string range;
       if (tensor.hasRange)
         range = ", " + std::to_string(tensor.lo) + " to " + std::to_string(tensor.hi - 1) +
-                (tensor.hasIgnore ? " or " + std::to_string(tensor.ignore) : "");
+                (tensor.hasIgnore && tensor.ignore != INT64_MIN ? " or " + std::to_string(tensor.ignore) : "");
       line("  %-28s %s %s%s", tensor.name.c_str(), name(tensor.type), shapeText(tensor.shape).c_str(), range.c_str());
     }
   }

@@ -88,7 +88,8 @@ std::string positionText(uint64_t index, const std::vector<int64_t> &shape) {
 
 std::string rangeText(const Tensor &tensor) {
   std::string text = "legal are " + std::to_string(tensor.lo) + " to " + std::to_string(tensor.hi - 1);
-  return tensor.hasIgnore ? text + " and " + std::to_string(tensor.ignore) : text;
+  // The smallest number stands for none.
+  return tensor.hasIgnore && tensor.ignore != INT64_MIN ? text + " and " + std::to_string(tensor.ignore) : text;
 }
 
 bool legal(const Tensor &tensor, int64_t value) {

@@ -27,19 +27,9 @@ unsigned forebay::rt::allowedCores() {
   return std::max(1, CPU_COUNT(&allowed));
 }
 
-/// Bytes that can still be had, from the kernel and the control group, or 0 if unknown.
-static uint64_t availableMemory() {
-  uint64_t available = 0;
-  if (FILE *file = std::fopen("/proc/meminfo", "r")) {
-    char line[128];
-    unsigned long long kib;
-    while (std::fgets(line, sizeof line, file))
-      if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-        available = kib * 1024;
-    std::fclose(file);
-  }
-  auto number = [](const char *path, uint64_t &value) {
-    FILE *file = std::fopen(path, "r");
+std::optional<uint64_t> forebay::rt::controlGroupRoom(const std::string &folder) {
+  auto number = [&](const char *name, uint64_t &value) {
+    FILE *file = std::fopen((folder + "/" + name).c_str(), "r");
     unsigned long long read = 0;
     bool ok = file && std::fscanf(file, "%llu", &read) == 1;
     if (file)
@@ -48,9 +38,35 @@ static uint64_t availableMemory() {
     return ok;
   };
   uint64_t limit, used;
-  if (number("/sys/fs/cgroup/memory.max", limit) && number("/sys/fs/cgroup/memory.current", used) && limit > used)
-    available = available == 0 ? limit - used : std::min(available, limit - used);
-  return available;
+  if (!number("memory.max", limit) || !number("memory.current", used))
+    return std::nullopt;
+  // Files that were read count as used; the kernel drops those that are not in use before it refuses memory.
+  uint64_t cached = 0;
+  if (FILE *file = std::fopen((folder + "/memory.stat").c_str(), "r")) {
+    char line[128];
+    unsigned long long bytes;
+    while (std::fgets(line, sizeof line, file))
+      if (std::sscanf(line, "inactive_file %llu", &bytes) == 1)
+        cached = bytes;
+    std::fclose(file);
+  }
+  used -= std::min(used, cached);
+  return limit - std::min(limit, used);
+}
+
+/// Bytes that can still be had, from the kernel and the control group.
+static std::optional<uint64_t> availableMemory() {
+  std::optional<uint64_t> available;
+  if (FILE *file = std::fopen("/proc/meminfo", "r")) {
+    char line[128];
+    unsigned long long kib;
+    while (std::fgets(line, sizeof line, file))
+      if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+        available = kib * 1024;
+    std::fclose(file);
+  }
+  std::optional<uint64_t> group = controlGroupRoom("/sys/fs/cgroup");
+  return available && group ? std::min(*available, *group) : group ? group : available;
 }
 
 Session::Session(const LoadedProgram &loaded, const SessionOptions &options)
@@ -76,12 +92,12 @@ std::unique_ptr<Session> Session::create(const LoadedProgram &loaded, const Sess
   uint64_t needed = 0;
   for (const Space &space : program.spaces)
     needed += space.arenaBytes;
-  uint64_t available = availableMemory();
-  if (available != 0 && needed > available) {
+  std::optional<uint64_t> available = availableMemory();
+  if (available && needed > *available) {
     std::string parts;
     for (const Space &space : program.spaces)
       parts += (parts.empty() ? "" : ", ") + space.name + " " + sizeText(space.arenaBytes);
-    problems.error(where, "needs " + sizeText(needed) + " of memory (" + parts + "), " + sizeText(available) + " are free",
+    problems.error(where, "needs " + sizeText(needed) + " of memory (" + parts + "), " + sizeText(*available) + " are free",
                    "compile for a smaller batch or another policy");
     return nullptr;
   }
@@ -90,7 +106,10 @@ std::unique_ptr<Session> Session::create(const LoadedProgram &loaded, const Sess
   config.program = &program;
   config.kernels = loaded.kernels;
   config.threads = options.threads ? options.threads : allowedCores();
-  config.startWorker = kernels::warmUpBlas;
+  config.startWorker = [](void *user) {
+    kernels::setBadIndexSink(&static_cast<Session *>(user)->reported);
+    kernels::warmUpBlas();
+  };
   config.traceEvents = options.traceEvents;
   config.delays = options.delays;
   config.delaySeed = options.delaySeed;
@@ -108,9 +127,9 @@ std::unique_ptr<Session> Session::create(const LoadedProgram &loaded, const Sess
   hooks.report = [](void *user, uint64_t micro, int32_t tensor, const void *source, size_t bytes) {
     static_cast<Session *>(user)->report(micro, tensor, source, bytes);
   };
-  config.takeBadIndex = [](int64_t &index, int64_t &size) {
+  config.takeBadIndex = [](void *user, int64_t &index, int64_t &size) {
     kernels::BadIndex found;
-    bool there = kernels::takeBadIndex(found);
+    bool there = static_cast<Session *>(user)->reported.take(found);
     index = found.index, size = found.size;
     return there;
   };

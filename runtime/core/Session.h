@@ -13,9 +13,11 @@
 #include "Problems.h"
 #include "Schedule.h"
 #include "forebay/backend.h"
+#include "forebay/kernels.h"
 
 #include <atomic>
 #include <functional>
+#include <optional>
 
 namespace forebay::rt {
 
@@ -136,12 +138,16 @@ private:
   std::vector<std::vector<double>> groupHyper;     ///< alphabetical
   std::vector<int> tensorOfGradient;
   BadIndex badIndex;
+  kernels::BadIndexSink reported; ///< by the kernels of this session's workers
   int lrIndex = -1;             ///< alphabetical
   double baseRate = 0;
 };
 
 /// Cores that this process may use.
 unsigned allowedCores();
+
+/// Bytes that the control group (v2) at `folder` still gives out; none if it has no limit.
+std::optional<uint64_t> controlGroupRoom(const std::string &folder);
 
 } // namespace forebay::rt
 

@@ -4,7 +4,6 @@
 
 #include <cblas.h>
 
-#include <atomic>
 #include <cstring>
 #include <mutex>
 
@@ -96,28 +95,30 @@ std::vector<const char *> runnableInstructionSets() {
   return names;
 }
 
-namespace {
-
-/// Of `badIndex`: 0 none, 1 being written, 2 there.
-std::atomic<int> badIndexState{0};
-BadIndex badIndex;
-
-} // namespace
-
-void reportBadIndex(int64_t index, int64_t size) {
+void BadIndexSink::report(int64_t index, int64_t size) {
   int none = 0;
-  if (!badIndexState.compare_exchange_strong(none, 1))
+  if (!state.compare_exchange_strong(none, 1))
     return;
-  badIndex = {index, size};
-  badIndexState = 2;
+  kept = {index, size};
+  state = 2;
 }
 
-bool takeBadIndex(BadIndex &found) {
-  if (badIndexState.load() != 2)
+bool BadIndexSink::take(BadIndex &found) {
+  if (state.load() != 2)
     return false;
-  found = badIndex;
-  badIndexState = 0;
+  found = kept;
+  state = 0;
   return true;
+}
+
+// A thread runs the kernels of one session: those of another in this process have their own.
+static thread_local BadIndexSink *badIndices = nullptr;
+
+void setBadIndexSink(BadIndexSink *sink) { badIndices = sink; }
+
+void reportBadIndex(int64_t index, int64_t size) {
+  if (badIndices)
+    badIndices->report(index, size);
 }
 
 const char *blasKernel() { return openblas_get_corename(); }

@@ -62,7 +62,7 @@ bool HostDevice::create(std::string &error) {
     queues[i].random = config.delaySeed * 0x9e3779b97f4a7c15ull + i + 1;
     queues[i].ring.resize(config.traceEvents);
     if (program.queues[i].compute)
-      queues[i].workers = std::make_unique<WorkerGroup>(workers[i], program.scratchBytes, spins, config.startWorker);
+      queues[i].workers = std::make_unique<WorkerGroup>(workers[i], program.scratchBytes, spins, config.startWorker, config.hooks.user);
   }
   for (size_t i = 0; i < queues.size(); ++i)
     queues[i].thread = std::thread([this, i] { run(uint32_t(i)); });
@@ -239,7 +239,7 @@ void HostDevice::execute(QueueState &queue, Prepared &prepared, uint64_t step, u
       queue.workers->run(prepared.job);
     }
     int64_t index, size;
-    if (prepared.readsIndices && config.takeBadIndex && hooks.badIndex && config.takeBadIndex(index, size))
+    if (prepared.readsIndices && config.takeBadIndex && hooks.badIndex && config.takeBadIndex(hooks.user, index, size))
       hooks.badIndex(hooks.user, step, prepared.index, index, size);
     return;
   }

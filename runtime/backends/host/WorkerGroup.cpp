@@ -23,8 +23,8 @@ void forebay::host::defaultFloatingPoint() {
 #endif
 }
 
-WorkerGroup::WorkerGroup(unsigned workers, uint64_t scratchBytes, unsigned spins, void (*startWorker)())
-    : spins(spins), startWorker(startWorker) {
+WorkerGroup::WorkerGroup(unsigned workers, uint64_t scratchBytes, unsigned spins, void (*startWorker)(void *user), void *user)
+    : spins(spins), startWorker(startWorker), user(user) {
   uint64_t bytes = (scratchBytes + 63) / 64 * 64;
   for (unsigned i = 0; i < workers; ++i) {
     void *block = nullptr;
@@ -50,7 +50,7 @@ WorkerGroup::~WorkerGroup() {
 void WorkerGroup::enter() {
   defaultFloatingPoint();
   if (startWorker)
-    startWorker();
+    startWorker(user);
 }
 
 void WorkerGroup::work(uint32_t mine, void *memory) {

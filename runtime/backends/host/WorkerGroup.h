@@ -32,7 +32,7 @@ struct Job {
 class WorkerGroup {
 public:
   /// `workers` counts the leader, who is the caller of `run`.
-  WorkerGroup(unsigned workers, uint64_t scratchBytes, unsigned spins, void (*startWorker)());
+  WorkerGroup(unsigned workers, uint64_t scratchBytes, unsigned spins, void (*startWorker)(void *user), void *user);
   ~WorkerGroup();
 
   /// Starts the leader's thread-local state; called on the leader's thread.
@@ -53,7 +53,8 @@ private:
   std::atomic<bool> quit{false};
   uint32_t ticket = 0;
   unsigned spins;
-  void (*startWorker)();
+  void (*startWorker)(void *user);
+  void *user;
   std::vector<std::unique_ptr<char, void (*)(void *)>> scratch;
   std::vector<std::thread> helpers;
 };

@@ -25,7 +25,7 @@
 namespace forebay {
 
 /// Bumped when the meaning of anything in this file changes.
-inline constexpr uint32_t kBackendVersion = 1;
+inline constexpr uint32_t kBackendVersion = 2;
 
 /// Steps that may be in flight between the slowest queue and the one who reads their results.
 inline constexpr unsigned kStepsInFlight = 4;
@@ -57,8 +57,9 @@ struct BackendConfig {
   std::vector<fb_kernel_fn> kernels; ///< one for each Program::kernels
   unsigned threads = 1;              ///< compute workers of all queues together
   BackendHooks hooks;
-  void (*startWorker)() = nullptr;   ///< called once on every compute worker before its first command
-  bool (*takeBadIndex)(int64_t &index, int64_t &size) = nullptr; ///< asked after each command whose kernel reads indices
+  void (*startWorker)(void *user) = nullptr; ///< called once on every compute worker, with the hooks' user, before its first command
+  /// Asked, with the hooks' user, after each command whose kernel reads indices.
+  bool (*takeBadIndex)(void *user, int64_t &index, int64_t &size) = nullptr;
   uint64_t traceEvents = 0;          ///< commands that the trace of each queue can hold; 0: no trace
   bool delays = false;               ///< random delays in every queue
   uint64_t delaySeed = 0;

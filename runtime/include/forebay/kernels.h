@@ -11,6 +11,7 @@
 
 #include "forebay/kernel_abi.h"
 
+#include <atomic>
 #include <string_view>
 #include <vector>
 
@@ -43,10 +44,21 @@ void warmUpBlas();
 struct BadIndex {
   int64_t index = 0, size = 0;
 };
-/// Called by kernels; the first is kept until it is taken. Any thread; does not allocate.
+/// Keeps the first one that is reported until it is taken. Any thread; does not allocate.
+class BadIndexSink {
+public:
+  void report(int64_t index, int64_t size);
+  /// Whether there was one since the last call.
+  bool take(BadIndex &found);
+
+private:
+  std::atomic<int> state{0}; ///< 0 none, 1 being written, 2 there
+  BadIndex kept;
+};
+/// What the kernels that run on this thread report to; null: nobody asks. `sink` must outlive them.
+void setBadIndexSink(BadIndexSink *sink);
+/// Called by kernels.
 void reportBadIndex(int64_t index, int64_t size);
-/// Whether there was one since the last call.
-bool takeBadIndex(BadIndex &found);
 
 } // namespace forebay::kernels
 #endif

@@ -468,6 +468,11 @@ TEST(Feeds, ArraysAndTheirErrors) {
   text = feedErrors(program, options, 1);
   EXPECT_NE(text.find("row 1, position [1, 1]: 100 is out of range (and 1 more such values)\nnote: legal are 0 to 99\n"), std::string::npos) << text;
   EXPECT_NE(text.find("row 0, position [0, 2]: 100 is out of range\nnote: legal are 0 to 99 and -100\n"), std::string::npos) << text;
+  // The compiler's way to say that no label is ignored.
+  for (Tensor &tensor : program.tensors)
+    tensor.ignore = tensor.hasIgnore ? INT64_MIN : 0;
+  text = feedErrors(program, options, 1);
+  EXPECT_NE(text.find("row 0, position [0, 0]: -100 is out of range (and 11 more such values)\nnote: legal are 0 to 99\n"), std::string::npos) << text;
 }
 
 TEST(Feeds, NoStepsToRun) {

@@ -20,6 +20,7 @@
 #include <random>
 #include <sstream>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace forebay;
@@ -340,6 +341,43 @@ TEST(Session, NothingIsAllocatedAfterLoad) {
   }
 }
 
+/// Two sessions of one process at once: an index out of range ends the one that met it.
+TEST(Session, BadIndicesStayInTheirSession) {
+  // y = table[id], a table of two rows of one.
+  Program program = tinyForwardProgram();
+  program.kernels = {{"embedding", false}};
+  program.tensors[0].type = DType::I64;
+  program.tensors[0].shape = {2};
+  program.tensors[1].shape = {2};
+  program.tensors[1].bytes = 8;
+  program.step[1].kernel = 0;
+  program.step[1].params = {2, 1, 2, 8, 4, 2, 0};
+  program.step[1].operands = {{0, 64, 8, Access::Read}, {0, 0, 16, Access::Read}, {0, 128, 8, Access::Write}};
+  program.tensors[2].shape = {2};
+  program.tensors[2].bytes = program.step[2].operands[0].bytes = 8;
+  Problems problems;
+  auto loaded = makeProgram(program, tinyKernels(), problems);
+  ASSERT_TRUE(loaded) << problems.text();
+  struct Ids : StepData {
+    int64_t id = 1;
+    void feed(uint32_t, uint64_t, void *destination) override { static_cast<int64_t *>(destination)[0] = static_cast<int64_t *>(destination)[1] = id; }
+  } good, bad;
+  bad.id = 5;
+  std::unique_ptr<Session> sessions[2];
+  for (auto &session : sessions)
+    ASSERT_TRUE(session = Session::create(*loaded, {}, problems)) << problems.text();
+  sessions[0]->setData(&good);
+  sessions[1]->setData(&bad);
+  kernels::reportBadIndex(7, 2); // what another thread of the process meets is nobody's
+  std::thread other([&] { sessions[1]->run(200, nullptr); });
+  uint64_t ran = sessions[0]->run(200, nullptr);
+  other.join();
+  EXPECT_EQ(ran, 200u);
+  EXPECT_FALSE(sessions[0]->reportBadIndex(problems)) << problems.text();
+  EXPECT_TRUE(sessions[1]->reportBadIndex(problems));
+  EXPECT_NE(problems.text().find("error: step 1: index 5 is out of range, there are 2 rows\n"), std::string::npos) << problems.text();
+}
+
 TEST(Session, ArenasAreWhatThePlanSays) {
   Folder folder;
   TinyOptions tiny;
@@ -359,6 +397,22 @@ TEST(Session, TooLittleMemoryIsSaidBeforeItIsMapped) {
   ASSERT_TRUE(loaded) << problems.text();
   EXPECT_FALSE(Session::create(*loaded, {}, problems));
   EXPECT_NE(problems.text().find("error: program: needs 1024.0 TiB of memory (host 1024.0 TiB), "), std::string::npos) << problems.text();
+}
+
+TEST(Session, PageCacheIsNotUsedMemory) {
+  Folder folder;
+  EXPECT_EQ(controlGroupRoom(folder.path), std::nullopt);
+  folder.file("memory.max", "max\n");
+  folder.file("memory.current", "700\n");
+  EXPECT_EQ(controlGroupRoom(folder.path), std::nullopt) << "no limit";
+  folder.file("memory.max", "1000\n");
+  EXPECT_EQ(controlGroupRoom(folder.path), 300u) << "no statistics";
+  folder.file("memory.stat", "anon 100\nfile 600\nactive_file 350\ninactive_file 250\nworkingset_refault_file 9\n");
+  EXPECT_EQ(controlGroupRoom(folder.path), 550u);
+  folder.file("memory.current", "1300\n");
+  EXPECT_EQ(controlGroupRoom(folder.path), 0u) << "full is not unknown";
+  folder.file("memory.current", "200\n");
+  EXPECT_EQ(controlGroupRoom(folder.path), 1000u) << "the files are read at different times";
 }
 
 TEST(Session, RacyProgramsAreRefused) {
@@ -557,6 +611,21 @@ TEST(Checkpoint, OfAnotherModelIsRefused) {
   EXPECT_EQ(differences([](Program &p) { p.modelHash = 1; }), "");
   ASSERT_EQ(notices.size(), 1u);
   EXPECT_NE(notices[0].find("was written by a program of another model file; the parameters are the same"), std::string::npos) << notices[0];
+
+  // Hyper-parameters and groups as compiled: warnings.
+  auto ends = [&](size_t i, const std::string &text) { return notices.size() > i && notices[i].find(".safetensors was written with " + text) != std::string::npos; };
+  EXPECT_EQ(differences([](Program &p) {
+              p.hyper[1].value = 0.1;
+              p.groups[1].values[0] = 0.3;
+              p.groups[0].fixed[1] = true;
+            }), "");
+  ASSERT_EQ(notices.size(), 3u);
+  EXPECT_TRUE(ends(0, "lr = 0.125 as compiled, the program has 0.1")) << notices[0];
+  EXPECT_TRUE(ends(1, "group values (none) for layer.weight, the program has lr=0.125")) << notices[1];
+  EXPECT_TRUE(ends(2, "group values lr_scale=2, momentum=0.25 for embed.weight, the program has lr_scale=2, momentum=0.3")) << notices[2];
+  EXPECT_EQ(differences([&](Program &p) { tensorOf(p, "embed.weight").group = 0; }), "");
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_TRUE(ends(0, "group values lr_scale=2, momentum=0.25 for embed.weight, the program has (none)")) << notices[0];
 }
 
 TEST(Checkpoint, FoldersOfOtherRuns) {
