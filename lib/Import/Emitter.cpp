@@ -315,9 +315,8 @@ void Emitter::addIndex(Ref index, int64_t size) {
     indices.push_back({index, size, nodeAtHand});
 }
 
-/// The roots that an expression reads, by way of the sums that they hold as well, in the order in which they were made.
-static SmallVector<unsigned> rootsOf(Ref value, function_ref<Ref(unsigned root)> sumOf) {
-  SmallVector<unsigned> roots;
+/// Calls `onLoad` for the loads of an expression, and of the sums that what it loads holds.
+static void walkLoads(Ref value, function_ref<Ref(unsigned root)> sumOf, function_ref<void(Ref load)> onLoad) {
   SmallVector<Ref, 8> stack{value};
   llvm::DenseSet<Ref> seen;
   while (!stack.empty()) {
@@ -327,10 +326,16 @@ static SmallVector<unsigned> rootsOf(Ref value, function_ref<Ref(unsigned root)>
     stack.append(node->args.begin(), node->args.end());
     if (node->op != expr::Op::Load)
       continue;
-    roots.push_back(node->root);
+    onLoad(node);
     if (Ref of = sumOf(node->root))
       stack.push_back(of);
   }
+}
+
+/// The roots that an expression reads, by way of the sums that they hold as well, in the order in which they were made.
+static SmallVector<unsigned> rootsOf(Ref value, function_ref<Ref(unsigned root)> sumOf) {
+  SmallVector<unsigned> roots;
+  walkLoads(value, sumOf, [&](Ref load) { roots.push_back(load->root); });
   llvm::sort(roots);
   roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
   return roots;
@@ -342,6 +347,35 @@ SmallVector<BlockArgument, 2> Emitter::feedsOf(Ref index) {
     if (rootFeeds[root])
       feeds.push_back(rootFeeds[root]);
   return feeds;
+}
+
+/// Whether a load reads all elements of a tensor of this shape: each axis from end to end, over as many coordinates as there are elements.
+static bool readsAll(Ref load, ArrayRef<int64_t> shape) {
+  int64_t elements = 1, reads = 1;
+  llvm::DenseSet<Ref> coords;
+  SmallVector<Ref, 8> stack;
+  for (auto [index, size] : llvm::zip_equal(load->args, shape)) {
+    // A position that is fed itself can be any.
+    if (index->hasLoad || index->lo > 0 || index->hi < size - 1)
+      return false;
+    elements *= size;
+    stack.push_back(index);
+  }
+  while (!stack.empty()) {
+    Ref node = stack.pop_back_val();
+    if (node->op == expr::Op::Coord && coords.insert(node).second)
+      reads *= node->size;
+    stack.append(node->args.begin(), node->args.end());
+  }
+  return reads >= elements;
+}
+
+bool Emitter::readsPart(Ref index, BlockArgument feed) {
+  bool part = false;
+  walkLoads(index, [&](unsigned root) { return rootBounds.lookup(root).of; }, [&](Ref load) {
+    part |= rootFeeds[load->root] == feed && !readsAll(load, shapeOf(feed));
+  });
+  return part;
 }
 
 Emitter::Interval Emitter::boundsOf(Ref value, function_ref<std::optional<Interval>(BlockArgument)> feeds) {

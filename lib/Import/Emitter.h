@@ -112,6 +112,8 @@ public:
   llvm::ArrayRef<FedIndex> fedIndices() const { return indices; }
   /// The fed tensors that an index follows from, also by way of sums.
   llvm::SmallVector<mlir::BlockArgument, 2> feedsOf(expr::Ref index);
+  /// Whether elements of a fed tensor are not among those that an index follows from.
+  bool readsPart(expr::Ref index, mlir::BlockArgument feed);
   struct Interval {
     int64_t lo, hi; ///< inclusive
   };

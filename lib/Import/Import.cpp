@@ -276,7 +276,8 @@ void Importer::boundIndex(const Emitter::FedIndex &index) {
   llvm::copy_if(feeds, std::back_inserter(free), [&](BlockArgument feed) { return isFeed(feed) && !known(feed); });
   if (free.empty() && feeds.size() == 1 && isFeed(feeds.front()))
     free = feeds;
-  if (free.size() == 1 && stays(free.front(), {0, 0})) {
+  // What holds for a part of a feed (a column of GatherND's indices) must not be asked of the rest.
+  if (free.size() == 1 && !emitter.readsPart(index.index, free.front()) && stays(free.front(), {0, 0})) {
     BlockArgument feed = free.front();
     Interval before = known(feed).value_or(Interval{-kFar, kFar});
     int64_t hi = largest(std::max<int64_t>(before.hi, 0), [&](int64_t hi) { return stays(feed, {0, hi}); });

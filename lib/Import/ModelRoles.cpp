@@ -202,6 +202,8 @@ bool Model::Impl::assignRoles() {
   for (const Initializer &init : initializers)
     hasKinds |= !kindOf(init.name).empty();
 
+  auto isPlain = [&](const Initializer &init) { return init.source || !decoded.count(init.name); };
+  std::vector<std::string> scattered;
   for (Initializer &init : initializers) {
     StringRef kind = kindOf(init.name);
     if (kind == "PARAMETER" && init.isFloat())
@@ -216,9 +218,21 @@ bool Model::Impl::assignRoles() {
     if (init.role == InitializerRole::Constant && init.numElements() > maxConstant)
       init.role = InitializerRole::Buffer;
     // What no file holds as plain bytes has to be in the IR.
-    if (!init.source && decoded.count(init.name))
-      init.role = InitializerRole::Constant;
+    if (isPlain(init))
+      continue;
+    if (init.role == InitializerRole::Parameter && !options.forward)
+      scattered.push_back(quoted(init.name) + ", " + typeText(init));
+    init.role = InitializerRole::Constant;
   }
+
+  auto report = [&] {
+    if (!scattered.empty())
+      reportList(*diags, shown, "parameters are not stored as plain bytes, so they could not be trained and saved", scattered,
+                 {"store them as raw_data or packed float_data: export again, or rewrite them with onnx.numpy_helper.from_array"});
+    return scattered.empty();
+  };
+  if (!report())
+    return false;
 
   if (!hasKinds && !options.forward && options.train.empty()) {
     std::vector<std::string> floats;
@@ -243,6 +257,14 @@ bool Model::Impl::assignRoles() {
     }
   }
   if (!applyPatterns(hasKinds))
+    return false;
+  // --train may have named others.
+  for (Initializer &init : initializers) {
+    if (init.role != InitializerRole::Parameter || isPlain(init))
+      continue;
+    scattered.push_back(quoted(init.name) + ", " + typeText(init));
+  }
+  if (!report())
     return false;
 
   std::vector<std::string> types;
