@@ -20,12 +20,11 @@ namespace example {
 
 namespace {
 
-/// What backward computed for the parameter of `update`: before it was accumulated.
-Value microStepGradient(train::UpdateOp update) {
-  Value gradient = update.getGrad();
-  if (auto accumulate = gradient.getDefiningOp<train::AccumulateOp>())
-    return accumulate.getGrad();
-  return gradient;
+/// Where the gradient of the parameter of `update` enters the step: at its accumulator, else at the update.
+OpOperand &gradientOperand(train::UpdateOp update) {
+  if (auto accumulate = update.getGrad().getDefiningOp<train::AccumulateOp>())
+    return accumulate.getGradMutable();
+  return update.getGradMutable();
 }
 
 /// `gradient - mean(gradient, axis)`, behind the operation that makes `gradient`.
@@ -77,26 +76,37 @@ struct CentralizeGradients : example::impl::CentralizeGradientsBase<CentralizeGr
       getOperation().emitError("has no @step with updates: run this pass at the end of phase train");
       return signalPassFailure();
     }
-    for (train::UpdateOp update : updates)
-      visit(step, update, *regex);
+    for (auto [i, update] : llvm::enumerate(updates))
+      visit(step, update, i, *regex);
   }
 
 private:
-  void visit(func::FuncOp step, train::UpdateOp update, const forebay::Regex &regex) {
+  /// `index`: number of the parameter among those that are updated; the verdict takes their partial sums in the same order.
+  void visit(func::FuncOp step, train::UpdateOp update, unsigned index, const forebay::Regex &regex) {
     auto argument = dyn_cast<BlockArgument>(update.getParameter());
     auto name = argument ? step.getArgAttrOfType<StringAttr>(argument.getArgNumber(), train::kNameAttr) : StringAttr();
     if (!name || !regex.search(name.getValue()))
       return;
-    Value gradient = microStepGradient(update);
+    OpOperand &use = gradientOperand(update);
+    Value gradient = use.get();
     if (cast<RankedTensorType>(gradient.getType()).getRank() <= axis) {
       emitRemark(update.getLoc()) << "'" << name.getValue() << "' has no axis " << int64_t(axis) << ": its gradient is not centralised";
       return;
     }
     Value centralized = centralize(gradient, axis);
-    // Whatever else reads the gradient (another gradient, an output) keeps what it had.
-    gradient.replaceUsesWithIf(centralized, [](OpOperand &use) {
-      return isa<train::AccumulateOp, train::NormPartialsOp, train::UpdateOp>(use.getOwner());
-    });
+    use.set(centralized);
+    // Whatever else reads the gradient keeps what it had: an output, or a parameter with an equal gradient, which shares its partial sums.
+    auto verdict = update.getVerdict().getDefiningOp<train::VerdictOp>();
+    OpOperand &partials = verdict.getPartialsMutable()[index];
+    auto norm = partials.get().getDefiningOp<train::NormPartialsOp>();
+    if (norm.getGrad() == gradient) {
+      OpBuilder b(norm);
+      auto own = cast<train::NormPartialsOp>(b.clone(*norm));
+      own.getGradMutable().set(centralized);
+      partials.set(own.getResult());
+      if (norm->use_empty())
+        norm.erase();
+    }
     emitRemark(update.getLoc()) << "the gradient of '" << name.getValue() << "' is centralised over axis " << int64_t(axis);
   }
 };

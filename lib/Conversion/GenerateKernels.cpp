@@ -11,6 +11,7 @@
 #include "forebay/Conversion/LoopNest.h"
 #include "forebay/Conversion/Passes.h"
 #include "forebay/Dialect/Offload/IR/Offload.h"
+#include "forebay/Dialect/Train/IR/StepAttrs.h"
 #include "forebay/Dialect/Train/IR/Train.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -296,6 +297,8 @@ private:
     FailureOr<SmallVector<Value>> results = inlineBody(kernel, definition, arguments);
     if (failed(results))
       return failure();
+    if (update->hasAttr(train::kKeepParameterAttr))
+      results->front() = arguments.front();
     for (auto [i, value] : llvm::enumerate(*results))
       kernel.store(value, pointers[resultsAt + i], index, true);
 

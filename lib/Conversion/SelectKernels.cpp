@@ -5,6 +5,7 @@
 #include "forebay/Conversion/Passes.h"
 #include "forebay/Conversion/RootOps.h"
 #include "forebay/Dialect/Offload/IR/Offload.h"
+#include "forebay/Dialect/Train/IR/StepAttrs.h"
 #include "forebay/Dialect/Train/IR/Train.h"
 #include "forebay/builtin_kernels.h"
 
@@ -434,6 +435,8 @@ private:
     choice.name = ("update_" + op.getOptimizer()).str();
     if (op.getAccumulate() != 1)
       choice.name += "_" + std::to_string(op.getAccumulate());
+    if (op->hasAttr(train::kKeepParameterAttr))
+      choice.name += "_kept";
     choice.compiled = true;
     choice.params = {0, count, perTile};
     choice.tiles = {ceilDiv(count, perTile)};

@@ -40,7 +40,7 @@ public:
     if (options.remarks)
       enableRemarks();
     module = importOnnx(context, options.import, diags);
-    if (!module || !buildStep() || !runAddedPasses("train"))
+    if (!module || !checkDataFiles() || !buildStep() || !runAddedPasses("train"))
       return false;
     if (options.emit == EmitLevel::Train)
       return writeModule(*module);
@@ -88,8 +88,8 @@ private:
       diags.error(option + path, "is a folder").note("name a file in it");
     else if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path))
       diags.error(option + path, "is not a regular file").note("name a file that is new or may be replaced");
-    else if (llvm::sys::fs::equivalent(path, options.import.model))
-      diags.error(option + path, "is the model").note("choose another file");
+    else if (StringRef what = inputAt(path); !what.empty())
+      diags.error(option + path, "is " + what).note("choose another file");
     else if (!llvm::sys::fs::is_directory(folder))
       diags.error(option + path, "there is no folder '" + folder + "'").note("make it first");
     else if (llvm::sys::fs::access(folder, llvm::sys::fs::AccessMode::Write))
@@ -97,6 +97,35 @@ private:
     else
       return true;
     return false;
+  }
+
+  /// Which input `path` is, or nothing.
+  StringRef inputAt(StringRef path) const {
+    if (llvm::sys::fs::equivalent(path, options.import.model))
+      return "the model";
+    if (llvm::sys::fs::equivalent(path, options.optimizer.optimizer))
+      return "the optimizer's file";
+    if (llvm::sys::fs::equivalent(path, options.machine))
+      return "the machine's file";
+    if (llvm::any_of(options.plugins, [&](const std::string &plugin) { return llvm::sys::fs::equivalent(path, plugin); }))
+      return "a plug-in";
+    return {};
+  }
+
+  /// Nor may an output be one of the model's data files, which are known after import.
+  bool checkDataFiles() {
+    auto files = (*module)->getAttrOfType<ArrayAttr>("train.data_files");
+    if (!files)
+      return true;
+    std::filesystem::path folder = std::filesystem::path(options.import.model).parent_path();
+    bool good = true;
+    for (DictionaryAttr file : files.getAsRange<DictionaryAttr>())
+      for (auto [option, path] : {std::pair<StringRef, StringRef>("-o ", options.output), {"--json=", options.json}})
+        if (!path.empty() && llvm::sys::fs::equivalent(path, (folder / file.getAs<StringAttr>("name").str()).string())) {
+          diags.error(option + path, "holds weights of the model").note("choose another file");
+          good = false;
+        }
+    return good;
   }
 
   /// Remarks go to stderr as they are made; near misses too.

@@ -6,10 +6,6 @@
 
 using namespace llvm;
 
-#ifndef FOREBAY_VERSION
-#define FOREBAY_VERSION "0.1.0"
-#endif
-
 namespace forebay {
 
 void CommandLine::flag(std::string name, bool &target, std::string help) {

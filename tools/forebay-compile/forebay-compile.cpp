@@ -158,6 +158,7 @@ private:
   }
 
   void loadPlugins() {
+    options.plugins = plugins;
     for (const std::string &file : plugins) {
       llvm::Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(file);
       if (plugin)

@@ -5,18 +5,28 @@
 //===----------------------------------------------------------------------===//
 
 #include "forebay/Pipelines/Pipelines.h"
+#include "forebay/Support/Diagnostics.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 int main(int argc, char **argv) {
+  llvm::cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "forebay-opt " FOREBAY_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; });
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
   mlir::registerAllPasses();
   forebay::registerAllDialects(registry);
   forebay::registerAllPasses();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Forebay optimizer driver\n", registry));
+  auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "Forebay optimizer driver\n", registry);
+  if (std::error_code error = input == "-" ? std::error_code() : llvm::MemoryBuffer::getFile(input).getError()) {
+    forebay::Diagnostics().error(input, error.message()).note("name a file of IR, or - for standard input");
+    return 1;
+  }
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
 }

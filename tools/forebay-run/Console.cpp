@@ -59,7 +59,7 @@ void ProgressLine::show(const StepResult &result) {
     add("  loss %.5g  grad norm %.4g", unsignedNan(result.loss), unsignedNan(double(result.norm)));
   add("  %.0f tokens/s  %s left", rate, left);
   if (!forward && !result.applied && std::isfinite(result.norm))
-    add("  not applied: an index is out of range"); // nothing else holds back an update with a finite norm
+    add("  %s", "not applied: an index is out of range"); // nothing else holds back an update with a finite norm
   else if (!forward && !result.applied)
     add("  skipped: %s is not finite", result.nonfinite >= 0 ? session.program().tensors[result.nonfinite].name.c_str() : "the gradient norm");
   // Blanks wipe what a longer line left.

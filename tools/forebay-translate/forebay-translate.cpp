@@ -3,10 +3,10 @@
 #include "forebay/Import/Import.h"
 #include "forebay/Pipelines/Pipelines.h"
 #include "forebay/Support/CommandLine.h"
+#include "forebay/paths.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace forebay;
 
@@ -64,18 +64,30 @@ int main(int argc, char **argv) {
   }
 
   // Only now: after an error there is no output file.
-  std::error_code code;
-  llvm::ToolOutputFile file(output, code, llvm::sys::fs::OF_None);
-  if (!code) {
-    file.os() << text;
-    file.os().flush();
-    code = file.os().error();
-    file.os().clear_error();
-  }
-  if (code) {
-    diags.error(output, "cannot be written: " + code.message()).note("choose another file with -o");
+  if (output == "-") {
+    llvm::outs() << text;
+    llvm::outs().flush();
+    if (!llvm::outs().has_error())
+      return 0;
+    diags.error("standard output", "cannot be written: " + llvm::outs().error().message()).note("make room, or name a file with -o");
+    llvm::outs().clear_error();
     return 1;
   }
-  file.keep();
-  return 0;
+  if (llvm::sys::fs::equivalent(output, options.model)) {
+    diags.error("-o " + output, "is the model").note("choose another file");
+    return 1;
+  }
+  if (std::string what = irregular(output); !what.empty()) {
+    diags.error("-o " + output, what).note("name a file that is new or may be replaced");
+    return 1;
+  }
+  // To a temporary file first: a full disk leaves what was there.
+  llvm::Error error = llvm::writeToOutput(throughLinks(output), [&](llvm::raw_ostream &os) -> llvm::Error {
+    os << text;
+    return llvm::Error::success();
+  });
+  if (!error)
+    return 0;
+  diags.error("-o " + output, "cannot be written: " + llvm::toString(std::move(error))).note("choose another file with -o");
+  return 1;
 }

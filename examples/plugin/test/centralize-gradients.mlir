@@ -31,3 +31,13 @@
 
 // EARLY: error: {{.*}}has no @step with updates: run this pass at the end of phase train
 // REGEX: error: {{.*}}parameters=( is not a regular expression
+
+// Two parameters with one gradient, of which one is chosen: the other keeps its gradient and its partial sums.
+// RUN: forebay-opt %S/Inputs/shared.mlir --pass-pipeline='builtin.module(train-set-optimizer,forebay-train)' -o %t.mlir
+// RUN: forebay-opt %t.mlir --load-pass-plugin=%plugin --pass-pipeline='builtin.module(example-centralize-gradients{parameters=first})' | FileCheck %s --check-prefix=SHARED
+// SHARED:     %[[C:.*]] = arith.subf %[[G:.*]], %{{.*}} {train.phase = #train.phase<backward>}
+// SHARED-DAG: %[[NC:.*]] = train.norm_partials %[[C]]
+// SHARED-DAG: %[[NG:.*]] = train.norm_partials %[[G]]
+// SHARED:     train.verdict %[[NC]], %[[NG]]
+// SHARED:     train.update {{.*}} grad(%[[C]])
+// SHARED:     train.update {{.*}} grad(%[[G]])

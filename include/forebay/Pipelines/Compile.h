@@ -37,6 +37,8 @@ struct CompileOptions {
   std::string output;                 ///< empty: stdout (not for a program)
   EmitLevel emit = EmitLevel::So;
   bool remarks = false;
+  /// Shared libraries that were loaded: no output may replace them.
+  std::vector<std::string> plugins;
   /// Pipelines to run at the end of a phase: ("train" | "async" | "cmd", textual pipeline).
   std::vector<std::pair<std::string, std::string>> addedPasses;
 };

@@ -2,6 +2,7 @@
 
 #include "Evaluator.h"
 
+#include "forebay/Dialect/Train/IR/StepAttrs.h"
 #include "forebay/Dialect/Train/IR/Train.h"
 
 #include "mlir/IR/SymbolTable.h"
@@ -111,6 +112,8 @@ static LogicalResult update(const Frame &f) {
   if (failed(results))
     return failure();
   for (auto [i, result] : llvm::enumerate(*results)) {
+    if (i == 0 && op->hasAttr(train::kKeepParameterAttr))
+      continue;
     // A result that does not depend on any element is the same everywhere.
     if (result.rank() == 0 && f.out(i).rank() != 0)
       std::fill(f.out(i).floats.begin(), f.out(i).floats.end(), result.floats[0]);

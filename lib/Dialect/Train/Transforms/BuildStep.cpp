@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "forebay/Dialect/Train/IR/StepAttrs.h"
 #include "forebay/Dialect/Train/IR/Train.h"
 #include "forebay/Dialect/Train/Transforms/Passes.h"
 
@@ -146,11 +147,15 @@ private:
                                             builder.getI64IntegerAttr(groups.size() - 1)),
                           Phase::Update);
       Value weight = step.getArgument(parameter.argument);
+      // p - 0 * x is not always p: -0 - -0 is 0, and 0 * inf is NaN.
+      auto scale = hyper.getAs<FloatAttr>("lr_scale");
       auto update = inPhase(UpdateOp::create(builder, parameter.loc, weight.getType(),
                                              llvm::to_vector(ValueRange(parameter.state).getTypes()), symbol, weight,
                                              parameter.grad, parameter.state, scalars, verdict,
                                              builder.getI64IntegerAttr(accumulate)),
                             Phase::Update);
+      if (scale && scale.getValueAsDouble() == 0)
+        update->setAttr(kKeepParameterAttr, builder.getUnitAttr());
       parameter.newParameter = update.getNewParameter();
       llvm::append_range(parameter.newState, update.getNewState());
     }
