@@ -13,7 +13,7 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/FileSystem.h"
 
 int main(int argc, char **argv) {
   llvm::cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "forebay-opt " FOREBAY_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; });
@@ -24,7 +24,8 @@ int main(int argc, char **argv) {
   forebay::registerAllDialects(registry);
   forebay::registerAllPasses();
   auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "Forebay optimizer driver\n", registry);
-  if (std::error_code error = input == "-" ? std::error_code() : llvm::MemoryBuffer::getFile(input).getError()) {
+  // Not opened here: reading a pipe, such as bash's <(...), takes what is in it.
+  if (std::error_code error = input == "-" ? std::error_code() : llvm::sys::fs::access(input, llvm::sys::fs::AccessMode::Exist)) {
     forebay::Diagnostics().error(input, error.message()).note("name a file of IR, or - for standard input");
     return 1;
   }
