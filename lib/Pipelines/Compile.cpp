@@ -10,6 +10,7 @@
 #include "forebay/Pipelines/Pipelines.h"
 #include "forebay/Planning/PlanReport.h"
 #include "forebay/Support/Diagnostics.h"
+#include "forebay/Support/Output.h"
 #include "forebay/Target/EmitProgram.h"
 #include "forebay/paths.h"
 
@@ -191,38 +192,11 @@ private:
     return runPasses([&](OpPassManager &manager) { manager.addPass(createOffloadLowerToCmd(lower)); });
   }
 
-  bool write(StringRef option, StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> fill) {
-    if (path.empty()) {
-      fill(llvm::outs());
-      return flushStdout();
-    }
-    // To a temporary file first: an error never leaves half a file, nor destroys an older one. Renaming must not replace a link.
-    llvm::Error error = llvm::writeToOutput(throughLinks(path.str()), [&](llvm::raw_ostream &os) -> llvm::Error {
-      fill(os);
-      return llvm::Error::success();
-    });
-    if (!error)
-      return true;
-    diags.error(option + path, "cannot be written: " + llvm::toString(std::move(error))).note("choose another file");
-    return false;
-  }
-
-  /// A full disk behind `> file` is an error like any other.
-  bool flushStdout() {
-    llvm::outs().flush();
-    if (!llvm::outs().has_error())
-      return true;
-    std::string why = llvm::outs().error().message();
-    llvm::outs().clear_error();
-    diags.error("standard output", "cannot be written: " + why).note("make room, or name a file with -o");
-    return false;
-  }
-
   bool writeModule(ModuleOp printed) {
-    return write("-o ", options.output, [&](llvm::raw_ostream &os) {
+    return writeOutput("-o ", options.output, [&](llvm::raw_ostream &os) {
       printed->print(os, OpPrintingFlags().useLocalScope());
       os << "\n";
-    });
+    }, diags);
   }
 
   /// The model's path relative to the program's folder, so that both can be moved together.
@@ -246,10 +220,10 @@ private:
 
     planning::PlanReport report = planning::makeReport(*program);
     llvm::outs() << planning::toText(report);
-    if (!flushStdout())
+    if (!flushStdout(diags))
       return false;
     if (!options.json.empty() &&
-        !write("--json=", options.json, [&](llvm::raw_ostream &os) { os << planning::toJson(report) << "\n"; }))
+        !writeOutput("--json=", options.json, [&](llvm::raw_ostream &os) { os << planning::toJson(report) << "\n"; }, diags))
       return false;
     if (options.planOnly) {
       if (!report.fits)

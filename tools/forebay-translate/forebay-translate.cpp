@@ -3,6 +3,7 @@
 #include "forebay/Import/Import.h"
 #include "forebay/Pipelines/Pipelines.h"
 #include "forebay/Support/CommandLine.h"
+#include "forebay/Support/Output.h"
 #include "forebay/paths.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -64,16 +65,9 @@ int main(int argc, char **argv) {
   }
 
   // Only now: after an error there is no output file.
-  if (output == "-") {
-    llvm::outs() << text;
-    llvm::outs().flush();
-    if (!llvm::outs().has_error())
-      return 0;
-    diags.error("standard output", "cannot be written: " + llvm::outs().error().message()).note("make room, or name a file with -o");
-    llvm::outs().clear_error();
-    return 1;
-  }
-  if (llvm::sys::fs::equivalent(output, options.model)) {
+  if (output == "-")
+    output.clear();
+  if (!output.empty() && llvm::sys::fs::equivalent(output, options.model)) {
     diags.error("-o " + output, "is the model").note("choose another file");
     return 1;
   }
@@ -81,13 +75,5 @@ int main(int argc, char **argv) {
     diags.error("-o " + output, what).note("name a file that is new or may be replaced");
     return 1;
   }
-  // To a temporary file first: a full disk leaves what was there.
-  llvm::Error error = llvm::writeToOutput(throughLinks(output), [&](llvm::raw_ostream &os) -> llvm::Error {
-    os << text;
-    return llvm::Error::success();
-  });
-  if (!error)
-    return 0;
-  diags.error("-o " + output, "cannot be written: " + llvm::toString(std::move(error))).note("choose another file with -o");
-  return 1;
+  return writeOutput("-o ", output, [&](llvm::raw_ostream &os) { os << text; }, diags) ? 0 : 1;
 }
