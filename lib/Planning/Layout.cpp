@@ -235,7 +235,7 @@ std::vector<Command> planning::makeCommands(const Schedule &schedule, const Layo
     c.scratch = op.scratch;
     c.label = op.label;
     c.phase = name(op.phase);
-    c.flops = op.flops;
+    c.cost = op.cost;
     c.tensor = op.parameter;
     commands.push_back(std::move(c));
   }

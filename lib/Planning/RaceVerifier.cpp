@@ -275,11 +275,17 @@ private:
       runs = waits = !kind.first;
       break;
     case Predicate::LastMicro:
+    case Predicate::Speculate:
       runs = waits = kind.last;
       break;
     case Predicate::Apply:
+    case Predicate::Redo:
       waits = kind.last;
       runs = kind.last && applied;
+      break;
+    case Predicate::Restore:
+      waits = kind.last;
+      runs = kind.last && !applied;
       break;
     }
     now = queues[c.queue];
@@ -287,8 +293,8 @@ private:
       for (const Wait &wait : c.waits)
         join(now, signals[(iteration - wait.distance) & 1][wait.event]);
     self = {c.queue, queues[c.queue][c.queue] + 1, index, iteration};
-    // An Apply command looks at the verdict even where that tells it to do nothing.
-    if (waits && c.predicate == Predicate::Apply && !readVerdict(true))
+    // A command that depends on the verdict looks at the verdict even where that tells it to do nothing.
+    if (waits && afterVerdict(c.predicate) && !readVerdict(true))
       return false;
     if (runs && !access(c))
       return false;

@@ -174,7 +174,7 @@ private:
     op.tiles = from.tiles;
     op.scratch = from.scratch;
     op.phase = from.phase;
-    op.flops = from.flops;
+    op.cost = from.cost;
     emitted[i] = true;
     return op;
   }
@@ -397,7 +397,9 @@ private:
     assert(op.params.size() > perTile && op.params[perTile] > 0 && "a kernel that can be split says its elements per tile");
     op.params[count] = piece.count;
     op.tiles = {static_cast<int64_t>((piece.count + op.params[perTile] - 1) / op.params[perTile])};
-    op.flops = op.flops * piece.count / of(piece).elements;
+    double share = static_cast<double>(piece.count) / of(piece).elements;
+    op.cost.flops *= share;
+    op.cost.bytes = static_cast<uint64_t>(op.cost.bytes * share);
   }
 
   //===--------------------------------------------------------------------===//

@@ -48,7 +48,10 @@ private:
     case Predicate::LaterMicro:
       return !first(iteration);
     case Predicate::LastMicro:
-    case Predicate::Apply: // waits at every last micro-step, whatever the verdict
+    case Predicate::Speculate:
+    case Predicate::Apply: // these wait at every last micro-step, whatever the verdict
+    case Predicate::Redo:
+    case Predicate::Restore:
       return last(iteration);
     }
     return true;
@@ -93,7 +96,7 @@ private:
       }
       if (c.kind == CommandKind::Verdict)
         accesses[i].push_back({0, 1, false, true});
-      else if (c.kind == CommandKind::Scalars || c.predicate == Predicate::Apply)
+      else if (c.kind == CommandKind::Scalars || afterVerdict(c.predicate))
         accesses[i].push_back({0, 1, true, false});
     }
   }

@@ -48,7 +48,8 @@ static const char *kindName(CommandKind kind) {
 }
 
 static const char *predicateName(Predicate predicate) {
-  static const char *const names[] = {"always", "first micro-step", "later micro-steps", "last micro-step", "apply"};
+  static const char *const names[] = {"always", "first micro-step", "later micro-steps", "last micro-step", "apply",
+                                      "speculate", "redo", "restore"};
   return names[static_cast<unsigned>(predicate)];
 }
 
@@ -71,7 +72,7 @@ Counts count(const Program &program) {
     if (command.kind == CommandKind::Dispatch) {
       auto &entry = result.kernels[program.kernels[command.kernel].name];
       ++entry.first;
-      entry.second += command.flops;
+      entry.second += command.cost.flops;
     } else if (command.kind == CommandKind::Copy) {
       for (size_t i = 0; i + 1 < command.operands.size(); i += 2)
         result.copied[{program.spaces[command.operands[i].space].name, program.spaces[command.operands[i + 1].space].name}] +=
@@ -242,7 +243,7 @@ Json commandJson(const Program &program, const Command &command) {
   json["signal"] = command.signal;
   json["label"] = command.label;
   json["phase"] = command.phase;
-  json["flops"] = command.flops;
+  json["flops"] = command.cost.flops;
   return json;
 }
 

@@ -48,6 +48,11 @@ const char *forebay::name(Role role) {
   return names[static_cast<unsigned>(role)];
 }
 
+const char *forebay::name(OpClass value) {
+  static const char *const names[] = {"elementwise", "matmul", "attention", "reduction", "gather", "optimizer", "cast"};
+  return names[static_cast<unsigned>(value)];
+}
+
 //===----------------------------------------------------------------------===//
 // Bytes
 //===----------------------------------------------------------------------===//

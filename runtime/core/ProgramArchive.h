@@ -185,7 +185,7 @@ template <typename A> void visit(A &a, Wait &w) {
 }
 template <typename A> void visit(A &a, Command &c) {
   a.enumeration(c.kind, CommandKind::Report);
-  a.enumeration(c.predicate, Predicate::Apply);
+  a.enumeration(c.predicate, Predicate::Restore);
   a.number(c.queue);
   a.number(c.kernel);
   a.number(c.index);
@@ -197,7 +197,11 @@ template <typename A> void visit(A &a, Command &c) {
   a.number(c.signal);
   a.text(c.label);
   a.text(c.phase);
-  a.number(c.flops);
+  a.enumeration(c.cost.cls, OpClass::Cast);
+  a.enumeration(c.cost.type, DType::Bool);
+  a.number(c.cost.flops);
+  a.number(c.cost.bytes);
+  a.number(c.cost.width);
   a.number(c.tensor);
 }
 template <typename A> void visit(A &a, Kernel &k) {
@@ -240,7 +244,7 @@ template <typename A, typename T> void visit(A &a, std::vector<T> &list) {
 template <typename A> void visit(A &a, Program &p) {
   a.number(p.abi);
   a.number(p.kernelAbi);
-  for (std::string *text : {&p.producer, &p.machine, &p.policy, &p.precision, &p.isa, &p.entry, &p.modelPath, &p.modelRelative})
+  for (std::string *text : {&p.producer, &p.machine, &p.policy, &p.precision, &p.machineModel, &p.isa, &p.entry, &p.modelPath, &p.modelRelative})
     a.text(*text);
   a.number(p.modelBytes);
   a.number(p.modelHash);

@@ -170,6 +170,8 @@ private:
         if (!last)
           return fail(where(command, i), "verdict that is not at the last micro-step");
         verdict = int64_t(i);
+      } else if (command.predicate > Predicate::Apply) {
+        return fail(where(command, i), "belongs to a speculative update, which this runtime does not run yet");
       } else if (command.predicate == Predicate::Apply && verdict < 0) {
         return fail(where(command, i), "runs on a verdict that comes later or never");
       }

@@ -107,7 +107,7 @@ std::vector<KernelTime> timesByKernel(const Session &session) {
       it = result.insert(result.end(), KernelTime{name, 0, 0, 0});
     it->nanoseconds += nanoseconds[i];
     ++it->dispatches;
-    it->flops += program.step[i].flops;
+    it->flops += program.step[i].cost.flops;
   }
   std::sort(result.begin(), result.end(), [](const KernelTime &a, const KernelTime &b) { return a.nanoseconds > b.nanoseconds; });
   return result;

@@ -8,20 +8,51 @@
 #ifndef FOREBAY_PLANNING_MACHINE_H
 #define FOREBAY_PLANNING_MACHINE_H
 
+#include "forebay/program.h"
+
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace forebay::planning {
 
+/// A measured function of one size: linear in the logarithm of x between points, constant beyond the first and the last.
+struct Curve {
+  struct Point {
+    double x, y;
+  };
+  std::vector<Point> points; ///< ascending x; empty: 0 everywhere
+  double at(double x) const;
+};
+
 struct MachineSpace {
   std::string name;
-  uint64_t capacity; ///< usable bytes
+  uint64_t capacity = 0; ///< usable bytes
+  uint64_t total = 0;    ///< bytes there are; `capacity` is the usable share of them
+  double bandwidth = 0;  ///< bytes/s that all users together can move; shared by engines and copies. 0: not limited
+};
+
+/// Flops/s of one class of operations in one type.
+struct ComputeRate {
+  OpClass cls = OpClass::Matmul;
+  DType type = DType::F32;
+  double flops = 0;
+  Curve share; ///< of `flops`, by the smallest dimension of the product; empty: 1
 };
 
 struct MachineQueue {
   std::string name;
-  bool compute; ///< runs dispatches; otherwise copies only
+  bool compute = false; ///< runs dispatches; otherwise copies only
+  double launch = 0;    ///< seconds that each command takes beside its work
+  // Engines that compute.
+  uint32_t cores = 0;   ///< 0: not said
+  double bandwidth = 0; ///< bytes/s that a dispatch of this engine moves at most
+  std::array<double, 7> classBandwidth{}; ///< the same by OpClass (optimizer, cast, ...); 0: `bandwidth`
+  std::vector<ComputeRate> rates;
+  std::vector<std::pair<DType, double>> peaks; ///< flops/s of the data sheet, dense: the denominator of MFU
+  // Engines that copy.
+  Curve link;           ///< bytes/s by bytes of one transfer
 };
 
 struct Machine {
@@ -33,9 +64,25 @@ struct Machine {
   uint32_t hostQueue = 0;    ///< what the host computes: scalars, verdict, offloaded updates
   uint32_t toCompute = 0;    ///< copies from the host's space to the compute space
   uint32_t toHost = 0;       ///< copies back
+  /// A second queue of the compute engine (a stream beside the main one): casts and updates run there and share the engine. -1: none.
+  int32_t sideQueue = -1;
 
   bool offloads() const { return computeSpace != hostSpace; }
+  /// Has the rates that a model of time needs.
+  bool timed() const;
+  /// Flops/s of the data sheet for `type`, of the compute engine; 0 if not known.
+  double peak(DType type) const;
 };
+
+/// Seconds that a dispatch of `cost` takes on `queue` when nothing else runs, launch included: launch + max(flops / rate, bytes / bandwidth). A class without a
+/// rate in this type counts at the rate of products in it; without any rate only bytes count.
+double dispatchSeconds(const Machine &machine, uint32_t queue, const Cost &cost);
+/// Seconds that one transfer of `bytes` takes on copy queue `queue` when nothing else runs, launch included.
+double copySeconds(const Machine &machine, uint32_t queue, uint64_t bytes);
+
+/// All of `machine` as text that `parseMachine` reads back exactly (floats to the last bit); for Program::machineModel.
+std::string toText(const Machine &machine);
+bool parseMachine(const std::string &text, Machine &machine, std::string &error);
 
 /// "64MiB", "4096": bytes, or KiB, MiB, GiB. False if `text` is no size.
 bool parseSize(const std::string &text, uint64_t &bytes);

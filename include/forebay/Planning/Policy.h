@@ -43,6 +43,7 @@ enum class WeightSource : uint8_t {
   Home, ///< the argument itself
   Copy, ///< a copy in the compute space that lives for ever and is renewed after every update
   Flow, ///< copies that come before use and go after it: Placement::fetches
+  InPlace, ///< the home, read across the link
 };
 
 /// Where an argument lives for the whole run.
@@ -51,10 +52,25 @@ struct ArgumentPlacement {
   WeightSource source = WeightSource::Home;
 };
 
+/// When a bucket is updated.
+enum class UpdateTime : uint8_t {
+  AfterVerdict, ///< with the verdict known; runs under the next forward as far as that does not need the weights yet
+  Speculative,  ///< as soon as its gradients are there, into shadow buffers that the verdict commits by exchange
+};
+
 /// What happens to a bucket once its gradients are there.
 struct BucketPlacement {
-  uint32_t gradientSpace = 0; ///< where gradients are summed, their norm is taken and the update reads them
-  uint32_t updateQueue = 0;   ///< after the verdict
+  uint32_t gradientSpace = 0; ///< where gradients are summed and the update reads them
+  uint32_t updateQueue = 0;
+  UpdateTime time = UpdateTime::AfterVerdict;
+  /// State has its home on the host, but the update runs beside the compute space: parameter and moments come up for it and go back.
+  bool streamed = false;
+  /// Types change on the compute engine, so what moves between the spaces is fp32; else the host's update reads gradients and writes weights in the compute
+  /// type. No difference where the compute type is fp32.
+  bool castOnDevice = false;
+  bool normOnDevice = false; ///< partial norms are taken where backward made the gradient (one micro-step only)
+  /// Gradients that the host needs after the verdict stay in the compute space until then.
+  bool gradientWaits = false;
 };
 
 /// One copy from the host into the compute space, ahead of use.
@@ -73,6 +89,11 @@ struct Offload {
   uint32_t value, after;
 };
 
+/// An operation of forward that runs again, in front of operation `before` of backward; its results have been dropped after their last reader before that.
+struct Recompute {
+  uint32_t op, before;
+};
+
 /// One answer to "why is this there?", with its numbers; becomes a remark.
 struct Decision {
   std::string subject;  ///< "bucket 3", "w.weight"
@@ -88,6 +109,11 @@ struct Placement {
   std::vector<BucketPlacement> bucketPlacements; ///< one for each bucket
   std::vector<Fetch> fetches;   ///< in the order in which they are issued; those of one value do not overlap
   std::vector<Offload> offloads;
+  std::vector<Recompute> recomputes; ///< ascending `before`; those of one position in the order in which they run
+  /// Forward of the next step waits for all updates of this one, as systems do that step between backward and forward.
+  bool updatesBlock = false;
+  /// Bytes/s at which copies from and to the compute space run at most, so that they leave the host's memory to the host; 0: as fast as they can.
+  double copyPace = 0;
   std::vector<Decision> decisions;
 };
 

@@ -28,6 +28,8 @@ enum class OpKind : uint8_t {
   NormPartials, ///< gradient -> partial sums
   Verdict,      ///< partial sums... -> verdict
   Scalars,      ///< -> scalars of a parameter group
+  CastWeight,   ///< parameter -> the same in the compute type, which forward and backward read
+  CastGradient, ///< gradient in the compute type -> fp32
   Update,       ///< parameter, gradient, states..., scalars, verdict -> parameter, states...
 };
 
@@ -50,7 +52,7 @@ struct ProblemOp {
   /// {first, count, elements per tile}: these the planner can split.
   std::vector<int64_t> params, tiles;
   uint64_t scratch = 0, workspace = 0;
-  double flops = 0;
+  Cost cost;
 };
 
 /// A function argument: input, parameter, buffer, moment, accumulator.
@@ -79,7 +81,9 @@ struct Problem {
 struct TrainedParameter {
   uint32_t argument;               ///< its argument
   uint32_t update;                 ///< its Update operation
-  uint32_t gradient;               ///< value computed by backward
+  uint32_t gradient;               ///< value computed by backward, in the type in which it computes it
+  uint32_t weight = 0;             ///< value that forward and backward read: the parameter, or its CastWeight
+  int32_t castGradient = -1;       ///< CastGradient operation
   int32_t accumulate = -1;         ///< Accumulate operation, if K > 1
   int32_t norm = -1;               ///< NormPartials operation; equal gradients may share one
   std::vector<uint32_t> states;    ///< arguments: moments

@@ -45,7 +45,7 @@ struct ScheduledOp {
   uint64_t scratch = 0;
   std::string label;
   Phase phase = Phase::Forward;
-  double flops = 0;
+  Cost cost;                         ///< Dispatch
   int32_t parameter = -1;            ///< NormPartials, Update: buffer of the parameter
 };
 
@@ -61,6 +61,7 @@ struct Schedule {
   std::vector<ScheduledOp> ops;
   std::vector<ScheduledOutput> outputs;
   int32_t verdict = -1; ///< buffer that the runtime reads
+  double copyPace = 0;  ///< Placement::copyPace
 };
 
 /// Realises `placement`: buffers for all values, transfers where a value is needed in another space, predicates for K micro-steps. On a problem that

@@ -185,6 +185,9 @@ static bool skipped(Predicate predicate, bool first, bool last) {
     return first;
   case Predicate::LastMicro:
   case Predicate::Apply:
+  case Predicate::Speculate:
+  case Predicate::Redo:
+  case Predicate::Restore:
     return !last;
   }
   return false;

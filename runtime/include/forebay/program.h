@@ -27,7 +27,7 @@
 namespace forebay {
 
 /// Bumped when the meaning of any field changes; a runtime refuses other versions.
-inline constexpr uint32_t kProgramAbi = 1;
+inline constexpr uint32_t kProgramAbi = 2;
 
 enum class DType : uint8_t { F32, F64, F16, BF16, I64, I32, I16, I8, U8, Bool };
 /// Bytes of one element (bool: 1).
@@ -100,11 +100,40 @@ enum class Predicate : uint8_t {
   LaterMicro,   ///< every other micro-step
   LastMicro,    ///< last micro-step
   Apply,        ///< last micro-step, and the verdict of this step is finite
+  Speculate,    ///< last micro-step, while speculation is on: before the verdict, into shadow buffers
+  Redo,         ///< last micro-step, and the verdict applies the step, but speculation was off or had another coefficient
+  Restore,      ///< last micro-step, speculation was on, and the verdict does not apply the step: copies follow the old weights again
 };
+
+/// True of predicates that depend on the verdict of the step.
+inline bool afterVerdict(Predicate predicate) {
+  return predicate == Predicate::Apply || predicate == Predicate::Redo || predicate == Predicate::Restore;
+}
 
 struct Wait {
   uint32_t event;     ///< event that must have been signalled ...
   uint32_t distance;  ///< ... by the command of this iteration (0) or of the previous one (1; satisfied in the first)
+};
+
+/// What a dispatch does most; machines have rates by class.
+enum class OpClass : uint8_t {
+  Elementwise, ///< limited by memory traffic, whatever it computes
+  Matmul,      ///< products of matrices
+  Attention,   ///< scores, softmax and values in one kernel
+  Reduction,   ///< norms, softmax, sums: traffic, and a tree
+  Gather,      ///< rows by index
+  Optimizer,   ///< update of parameters and moments
+  Cast,        ///< between types only
+};
+const char *name(OpClass value);
+
+/// What a dispatch costs, for the simulator. Seconds on an engine: max(flops / rate(class, type, width), bytes / bandwidth(class)) plus its launch.
+struct Cost {
+  OpClass cls = OpClass::Elementwise;
+  DType type = DType::F32; ///< of the operands of products
+  double flops = 0;
+  uint64_t bytes = 0;      ///< read and written in memory
+  uint64_t width = 0;      ///< smallest of m, n, k of a product; 0: none
 };
 
 struct Command {
@@ -121,7 +150,7 @@ struct Command {
   int32_t signal = -1;              ///< event that it signals when done; each event has one signaller
   std::string label;                ///< name for people: module scope and operation
   std::string phase;                ///< forward, backward, accumulate, verdict, update
-  double flops = 0;
+  Cost cost;                        ///< Dispatch
   int32_t tensor = -1;              ///< norm_partials, update: parameter it belongs to (index into tensors)
 };
 
@@ -158,6 +187,7 @@ struct Program {
   uint32_t kernelAbi = 0;
   std::string producer;             ///< "forebay-compile 0.1.0"
   std::string machine, policy, precision;
+  std::string machineModel;         ///< rates of the machine it was planned for, as planning::toText writes them; the runtime does not read it
   std::string isa;                  ///< instruction set the compiled kernels need: "x86-64-v3", "x86-64-v4", "aarch64", ...
   std::string entry;                ///< "train" or "forward"
 
@@ -186,6 +216,7 @@ struct Program {
   bool hasClip = false;
   double clipNorm = 0;
   uint64_t bucketBytes = 0;
+  double copyPace = 0;              ///< bytes/s at which copies between spaces run at most; 0: as fast as they can
   std::vector<std::pair<std::string, int64_t>> dims;
   double flopsPerToken = 0;         ///< forward, 2mnk of products, attention over the full square
   int64_t tokensPerMicroStep = 0;   ///< elements of the first integer input, else rows

@@ -128,7 +128,7 @@ inline Problem makeProblem(std::mt19937 &rng, Shape shape) {
         known |= t.first == layer.w;
       if (!known) {
         uint32_t dw = value("dw" + n, Role::Activation, p.values[layer.w].bytes);
-        op(OpKind::Compute, Phase::Backward, "dw" + n, {dy, layer.in}, {dw}).flops = 1;
+        op(OpKind::Compute, Phase::Backward, "dw" + n, {dy, layer.in}, {dw}).cost.flops = 1;
         trained.push_back({layer.w, dw});
       }
     }

@@ -52,7 +52,7 @@ static Program makeProgram() {
   c.signal = 41;
   c.label = "label";
   c.phase = "update";
-  c.flops = 0.1;
+  c.cost = {OpClass::Matmul, DType::BF16, 0.1, 77, 5};
   c.tensor = 42;
   p.step = {c, Command()};
   p.flush = {Command(), c, c};
@@ -85,7 +85,11 @@ TEST(Program, RoundTrip) {
   EXPECT_EQ(read.step[0].operands[0].access, Access::ReadWrite);
   EXPECT_EQ(read.step[0].waits[0].distance, 1u);
   EXPECT_EQ(read.step[0].tensor, 42);
-  EXPECT_EQ(read.step[0].flops, 0.1);
+  EXPECT_EQ(read.step[0].cost.flops, 0.1);
+  EXPECT_EQ(read.step[0].cost.cls, OpClass::Matmul);
+  EXPECT_EQ(read.step[0].cost.type, DType::BF16);
+  EXPECT_EQ(read.step[0].cost.bytes, 77u);
+  EXPECT_EQ(read.step[0].cost.width, 5u);
   EXPECT_EQ(read.tensors[0].ignore, -25);
   EXPECT_EQ(read.tensors[0].shape, (std::vector<int64_t>{2, 0, -3}));
   EXPECT_TRUE(read.tensors[0].noGradient);

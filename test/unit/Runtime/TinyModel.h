@@ -248,7 +248,7 @@ private:
                          at(dw, Access::Write), at(de, Access::Write)});
     body.kernel = 0;
     body.tiles = {1};
-    body.flops = 4.0 * kRows * kWidth;
+    body.cost.flops = 4.0 * kRows * kWidth;
     add(CommandKind::Report, gpu, "loss", "forward", {at(loss, Access::Read)}).index = int32_t(loss);
     if (options.accumulate > 1)
       for (auto [sum, gradient, label] : {std::tuple(sumw, dw, "layer.weight"), std::tuple(sume, de, "embed.weight")}) {

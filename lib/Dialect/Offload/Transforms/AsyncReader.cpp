@@ -175,7 +175,7 @@ private:
     out.params = op.getParams().value_or(kernel.getParams()).vec();
     out.tiles = op.getTiles().value_or(kernel.getTiles()).vec();
     out.scratch = kernel.getScratch();
-    out.flops = op.getFlops() ? op.getFlops()->convertToDouble() : kernel.getFlops();
+    out.cost.flops = op.getFlops() ? op.getFlops()->convertToDouble() : kernel.getFlops();
     if (auto parameter = op.getParameter())
       out.parameter = *parameter;
     out.inplace.assign(inputs, -1);

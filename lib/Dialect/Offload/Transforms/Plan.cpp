@@ -48,7 +48,7 @@ public:
         return step.function.emitError() << "memory '" << space.name << "' of machine '" << machine.name << "' is neither hbm nor host";
     for (const planning::MachineQueue &queue : machine.queues)
       if (!symbolizeEngine(queue.name))
-        return step.function.emitError() << "engine '" << queue.name << "' of machine '" << machine.name << "' is none of gpu, cpu, h2d, d2h";
+        return step.function.emitError() << "engine '" << queue.name << "' of machine '" << machine.name << "' is none of gpu, cpu, h2d, d2h, side";
     func::FuncOp old = step.function;
     b.setInsertionPoint(old);
     auto function = func::FuncOp::create(b, old.getLoc(), "step", b.getFunctionType({}, {}));
@@ -171,7 +171,7 @@ private:
       made = AsyncDispatchOp::create(
           b, opLoc, tokenType, engine(op), FlatSymbolRefAttr::get(kernel.getSymNameAttr()), predicate, first, second, waits, slices(ranges),
           array(op.params, attr.getParams()), array(op.tiles, attr.getTiles()),
-          op.flops == attr.getFlops() ? FloatAttr() : b.getF64FloatAttr(op.flops),
+          op.cost.flops == attr.getFlops() ? FloatAttr() : b.getF64FloatAttr(op.cost.flops),
           op.parameter < 0 ? IntegerAttr() : b.getI64IntegerAttr(argumentNumber[op.parameter]), label);
       break;
     }

@@ -193,7 +193,7 @@ private:
     out.tiles = kernel.getTiles().vec();
     out.scratch = kernel.getScratch();
     out.workspace = kernel.getWorkspace();
-    out.flops = kernel.getFlops();
+    out.cost.flops = kernel.getFlops();
     if (out.label.empty())
       out.label = op.getKernel().str();
 

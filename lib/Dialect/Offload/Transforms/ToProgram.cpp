@@ -336,7 +336,7 @@ private:
     c.params = op.getParams().value_or(kernel.getParams()).vec();
     c.tiles = op.getTiles().value_or(kernel.getTiles()).vec();
     c.scratch = kernel.getScratch();
-    c.flops = op.getFlops() ? op.getFlops()->convertToDouble() : kernel.getFlops();
+    c.cost.flops = op.getFlops() ? op.getFlops()->convertToDouble() : kernel.getFlops();
     if (auto parameter = op.getParameter())
       c.tensor = *parameter;
     if (!kernel.getCompiled() && kernel.getName() == "verdict" && kernel.getParams().size() >= 3) {
@@ -345,7 +345,7 @@ private:
     }
     bool product = !kernel.getCompiled() && (kernel.getName() == "gemm" || kernel.getName() == "attention");
     if (product && c.phase == "forward")
-      forwardFlops += c.flops;
+      forwardFlops += c.cost.flops;
     return success();
   }
 

@@ -19,7 +19,8 @@ def Offload_SpaceAttr : EnumAttr<Offload_Dialect, Offload_Space, "space"> {
 
 def Offload_Engine : I32EnumAttr<"Engine", "what executes", [
   I32EnumAttrCase<"GPU", 0, "gpu">, I32EnumAttrCase<"CPU", 1, "cpu">,
-  I32EnumAttrCase<"H2D", 2, "h2d">, I32EnumAttrCase<"D2H", 3, "d2h">
+  I32EnumAttrCase<"H2D", 2, "h2d">, I32EnumAttrCase<"D2H", 3, "d2h">,
+  I32EnumAttrCase<"Side", 4, "side">
 ]> {
   let cppNamespace = "::forebay::offload";
   let genSpecializedAttr = 0;
@@ -47,7 +48,8 @@ def Offload_RoleAttr : EnumAttr<Offload_Dialect, Offload_Role, "role"> {
 def Offload_Predicate : I32EnumAttr<"Predicate", "when a command runs (see program.h)", [
   I32EnumAttrCase<"Always", 0, "always">, I32EnumAttrCase<"FirstMicro", 1, "first_micro">,
   I32EnumAttrCase<"LaterMicro", 2, "later_micro">, I32EnumAttrCase<"LastMicro", 3, "last_micro">,
-  I32EnumAttrCase<"Apply", 4, "apply">
+  I32EnumAttrCase<"Apply", 4, "apply">, I32EnumAttrCase<"Speculate", 5, "speculate">,
+  I32EnumAttrCase<"Redo", 6, "redo">, I32EnumAttrCase<"Restore", 7, "restore">
 ]> {
   let cppNamespace = "::forebay::offload";
   let genSpecializedAttr = 0;

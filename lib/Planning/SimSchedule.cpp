@@ -1,0 +1,169 @@
+//===- SimSchedule.cpp - A schedule without addresses as a model of time --===//
+
+#include "SimChannels.h"
+#include "forebay/Planning/Schedule.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace forebay;
+using namespace forebay::planning;
+
+SimChannels::SimChannels(const Machine &machine) : machine(machine) {
+  for (const MachineSpace &space : machine.spaces)
+    list.push_back({space.name, space.bandwidth});
+  engine = list.size();
+  list.push_back({machine.queues[machine.computeQueue].name, 1.0});
+  // A transfer of its own keeps its queue busy, so the link only counts where a dispatch reads across it at the same time.
+  link = list.size();
+  double fastest = 0;
+  for (const Curve::Point &point : machine.queues[machine.toCompute].link.points)
+    fastest = std::max(fastest, point.y);
+  list.push_back({machine.queues[machine.toCompute].name, fastest});
+}
+
+SimTask SimChannels::dispatch(uint32_t queue, const Cost &cost, uint64_t remoteBytes) const {
+  SimTask task;
+  task.queue = queue;
+  task.latency = machine.queues[queue].launch;
+  task.seconds = dispatchSeconds(machine, queue, cost) - task.latency;
+  bool compute = queue == machine.computeQueue || static_cast<int32_t>(queue) == machine.sideQueue;
+  if (remoteBytes > 0 && list[link].rate > 0) {
+    task.seconds = std::max(task.seconds, remoteBytes / list[link].rate);
+    task.uses.push_back({link, static_cast<double>(remoteBytes)});
+    task.uses.push_back({machine.hostSpace, static_cast<double>(remoteBytes)});
+  }
+  if (cost.bytes > remoteBytes)
+    task.uses.push_back({compute ? machine.computeSpace : machine.hostSpace, static_cast<double>(cost.bytes - remoteBytes)});
+  if (compute && machine.sideQueue >= 0)
+    task.uses.push_back({engine, task.seconds});
+  return task;
+}
+
+SimTask SimChannels::copy(uint32_t queue, uint64_t bytes, uint32_t from, uint32_t to, double pace) const {
+  SimTask task;
+  task.queue = queue;
+  if (machine.queues[queue].compute) { // within one memory, by a kernel
+    Cost cost;
+    cost.bytes = 2 * bytes;
+    return dispatch(queue, cost, 0);
+  }
+  task.latency = machine.queues[queue].launch;
+  task.seconds = copySeconds(machine, queue, bytes) - task.latency;
+  if (pace > 0)
+    task.seconds = std::max(task.seconds, bytes / pace);
+  task.uses = {{from, static_cast<double>(bytes)}, {to, static_cast<double>(bytes)}};
+  if (queue == machine.toCompute)
+    task.uses.push_back({link, static_cast<double>(bytes)});
+  return task;
+}
+
+namespace {
+
+/// What must end before an operation starts: of conflicting accesses on each queue the latest. Buffers are cut at the ends of all ranges.
+class Dependences {
+public:
+  Dependences(const Schedule &schedule, uint32_t queues) : schedule(schedule), queues(queues), cuts(schedule.buffers.size()), base(schedule.buffers.size()) {
+    for (const ScheduledOp &op : schedule.ops)
+      for (const BufferRange &range : op.operands) {
+        cuts[range.buffer].push_back(range.offset);
+        cuts[range.buffer].push_back(range.offset + range.bytes);
+      }
+    size_t count = 1; // segment 0: the verdict
+    for (size_t b = 0; b < cuts.size(); ++b) {
+      std::vector<uint64_t> &list = cuts[b];
+      std::sort(list.begin(), list.end());
+      list.erase(std::unique(list.begin(), list.end()), list.end());
+      base[b] = count;
+      count += list.size();
+    }
+    reads.assign(count * queues, -1);
+    writes.assign(count * queues, -1);
+  }
+
+  /// Two micro-steps: the second says what waits for the first.
+  void run(std::vector<SimTask> &tasks) {
+    const int64_t n = schedule.ops.size();
+    std::vector<int64_t> need(queues);
+    for (int64_t iteration = 0; iteration < 2; ++iteration)
+      for (int64_t i = 0; i < n; ++i) {
+        const ScheduledOp &op = schedule.ops[i];
+        std::fill(need.begin(), need.end(), -1);
+        eachSegment(op, [&](size_t segment, bool reading, bool writing) {
+          for (uint32_t q = 0; q < queues; ++q) {
+            need[q] = std::max(need[q], writes[segment * queues + q]);
+            if (writing)
+              need[q] = std::max(need[q], reads[segment * queues + q]);
+          }
+        });
+        for (uint32_t q = 0; iteration == 1 && q < queues; ++q) {
+          if (q == op.queue || need[q] < 0)
+            continue;
+          if (need[q] >= n)
+            tasks[i].after.push_back(need[q] - n);
+          else
+            tasks[i].afterPrevious.push_back(need[q]);
+        }
+        int64_t now = iteration * n + i;
+        eachSegment(op, [&](size_t segment, bool reading, bool writing) {
+          if (writing)
+            writes[segment * queues + op.queue] = now;
+          if (reading)
+            reads[segment * queues + op.queue] = now;
+        });
+      }
+  }
+
+private:
+  template <typename Visit> void eachSegment(const ScheduledOp &op, Visit visit) {
+    for (const BufferRange &range : op.operands) {
+      const std::vector<uint64_t> &list = cuts[range.buffer];
+      size_t from = std::lower_bound(list.begin(), list.end(), range.offset) - list.begin();
+      for (size_t s = from; s < list.size() && list[s] < range.offset + range.bytes; ++s)
+        visit(base[range.buffer] + s, range.access != Access::Write, range.access != Access::Read);
+    }
+    if (op.kind == CommandKind::Verdict)
+      visit(0, false, true);
+    else if (op.kind == CommandKind::Scalars || afterVerdict(op.predicate))
+      visit(0, true, false);
+  }
+
+  const Schedule &schedule;
+  const uint32_t queues;
+  std::vector<std::vector<uint64_t>> cuts;
+  std::vector<size_t> base;
+  std::vector<int64_t> reads, writes; ///< by segment and queue: latest moment
+};
+
+} // namespace
+
+SimModel planning::modelOf(const Schedule &schedule, const Machine &machine, uint32_t accumulate) {
+  SimChannels channels(machine);
+  SimModel model;
+  model.channels = channels.list;
+  model.queues = machine.queues.size();
+  model.accumulate = accumulate;
+  model.tasks.reserve(schedule.ops.size());
+  for (const ScheduledOp &op : schedule.ops) {
+    SimTask task;
+    if (op.kind == CommandKind::Copy) {
+      uint64_t bytes = 0;
+      for (size_t k = 0; k < op.operands.size(); k += 2)
+        bytes += op.operands[k].bytes;
+      task = channels.copy(op.queue, bytes, schedule.buffers[op.operands[0].buffer].space, schedule.buffers[op.operands[1].buffer].space, schedule.copyPace);
+    } else if (op.kind == CommandKind::Dispatch) {
+      uint64_t remote = 0;
+      bool compute = op.queue == machine.computeQueue || static_cast<int32_t>(op.queue) == machine.sideQueue;
+      for (const BufferRange &range : op.operands)
+        if (compute && schedule.buffers[range.buffer].space != machine.computeSpace)
+          remote += range.bytes;
+      task = channels.dispatch(op.queue, op.cost, std::min(remote, op.cost.bytes));
+    } else {
+      task.queue = op.queue;
+    }
+    task.predicate = op.predicate;
+    model.tasks.push_back(std::move(task));
+  }
+  Dependences(schedule, machine.queues.size()).run(model.tasks);
+  return model;
+}
