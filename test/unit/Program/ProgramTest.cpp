@@ -211,7 +211,7 @@ TEST(Program, OtherVersion) {
   p.abi = 999;
   std::string error;
   EXPECT_FALSE(deserialize(serialize(p), p, error));
-  EXPECT_EQ(error, "the program has version 999, this runtime reads version 1");
+  EXPECT_EQ(error, "the program has version 999, this runtime reads version " + std::to_string(kProgramAbi));
   EXPECT_FALSE(deserialize(std::string(100, 'x'), p, error));
   EXPECT_EQ(error, "not a Forebay program");
 }
