@@ -44,7 +44,7 @@ const char *forebay::name(DType type) {
 
 const char *forebay::name(Role role) {
   static const char *const names[] = {"input",  "parameter", "weight copy", "buffer",     "moment",  "accumulator", "output",
-                                      "loss",   "gradient",  "activation",  "control", "staging", "workspace"};
+                                      "loss",   "gradient",  "activation",  "control", "staging", "workspace", "shadow"};
   return names[static_cast<unsigned>(role)];
 }
 

@@ -161,7 +161,7 @@ template <typename A> void visit(A &a, Range &r) {
 }
 template <typename A> void visit(A &a, Tensor &t) {
   a.text(t.name);
-  a.enumeration(t.role, Role::Workspace);
+  a.enumeration(t.role, Role::Shadow);
   a.enumeration(t.type, DType::Bool);
   visit(a, t.shape);
   a.number(t.space);
@@ -210,7 +210,7 @@ template <typename A> void visit(A &a, Kernel &k) {
 }
 template <typename A> void visit(A &a, Value &v) {
   a.text(v.label);
-  a.enumeration(v.role, Role::Workspace);
+  a.enumeration(v.role, Role::Shadow);
   a.number(v.space);
   a.number(v.offset);
   a.number(v.bytes);

@@ -57,7 +57,8 @@ struct Range {
 };
 
 enum class Role : uint8_t {
-  Input, Parameter, WeightCopy, Buffer, Moment, Accumulator, Output, Loss, Gradient, Activation, Control, Staging, Workspace
+  Input, Parameter, WeightCopy, Buffer, Moment, Accumulator, Output, Loss, Gradient, Activation, Control, Staging, Workspace,
+  Shadow ///< next values of a parameter and its moments, until the verdict commits them
 };
 const char *name(Role role);
 

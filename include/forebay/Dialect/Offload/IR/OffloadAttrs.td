@@ -36,7 +36,7 @@ def Offload_Role : I32EnumAttr<"Role", "what a buffer is for; same numbers as fo
   I32EnumAttrCase<"Output", 6, "output">, I32EnumAttrCase<"Loss", 7, "loss">,
   I32EnumAttrCase<"Gradient", 8, "gradient">, I32EnumAttrCase<"Activation", 9, "activation">,
   I32EnumAttrCase<"Control", 10, "control">, I32EnumAttrCase<"Staging", 11, "staging">,
-  I32EnumAttrCase<"Workspace", 12, "workspace">
+  I32EnumAttrCase<"Workspace", 12, "workspace">, I32EnumAttrCase<"Shadow", 13, "shadow">
 ]> {
   let cppNamespace = "::forebay::offload";
   let genSpecializedAttr = 0;
