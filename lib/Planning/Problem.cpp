@@ -15,7 +15,7 @@ const char *planning::name(Phase phase) {
 std::vector<TrainedParameter> planning::trainedParameters(const Problem &problem, std::string &error) {
   constexpr int32_t kNone = -1;
   size_t values = problem.values.size();
-  std::vector<int32_t> argumentOf(values, kNone), producer(values, kNone), firstUse(values, kNone), normOf(values, kNone);
+  std::vector<int32_t> argumentOf(values, kNone), producer(values, kNone), firstUse(values, kNone), normOf(values, kNone), castOf(values, kNone);
   for (size_t i = 0; i < problem.arguments.size(); ++i)
     argumentOf[problem.arguments[i].value] = i;
   for (size_t i = 0; i < problem.ops.size(); ++i) {
@@ -27,6 +27,8 @@ std::vector<TrainedParameter> planning::trainedParameters(const Problem &problem
         firstUse[operand] = i;
     if (op.kind == OpKind::NormPartials && !op.operands.empty())
       normOf[op.operands[0]] = i;
+    if (op.kind == OpKind::CastWeight)
+      castOf[op.operands[0]] = i;
   }
 
   std::vector<int32_t> updateOf(values, kNone);
@@ -50,7 +52,9 @@ std::vector<TrainedParameter> planning::trainedParameters(const Problem &problem
     p.argument = i;
     p.update = updateOf[value];
     p.elements = problem.values[value].bytes / 4;
-    p.firstUse = firstUse[value] == kNone ? problem.ops.size() : firstUse[value];
+    p.castWeight = castOf[value];
+    p.weight = p.castWeight == kNone ? value : problem.ops[p.castWeight].results[0];
+    p.firstUse = firstUse[p.weight] == kNone ? problem.ops.size() : firstUse[p.weight];
     const ProblemOp &update = problem.ops[p.update];
     for (size_t s = 2; s + 2 < update.operands.size(); ++s) {
       int32_t state = argumentOf[update.operands[s]];
@@ -71,7 +75,12 @@ std::vector<TrainedParameter> planning::trainedParameters(const Problem &problem
         return {};
       }
     }
-    if (problem.values[p.gradient].bytes != problem.values[value].bytes) {
+    p.gradient32 = p.gradient;
+    if (int32_t by = producer[p.gradient]; by != kNone && problem.ops[by].kind == OpKind::CastGradient) {
+      p.castGradient = by;
+      p.gradient = problem.ops[by].operands[0];
+    }
+    if (problem.values[p.gradient32].bytes != problem.values[value].bytes) {
       error = "the gradient of update '" + update.label + "' has another size than its parameter";
       return {};
     }

@@ -83,6 +83,8 @@ struct TrainedParameter {
   uint32_t update;                 ///< its Update operation
   uint32_t gradient;               ///< value computed by backward, in the type in which it computes it
   uint32_t weight = 0;             ///< value that forward and backward read: the parameter, or its CastWeight
+  int32_t castWeight = -1;         ///< CastWeight operation
+  uint32_t gradient32 = 0;         ///< `gradient`, or its CastGradient
   int32_t castGradient = -1;       ///< CastGradient operation
   int32_t accumulate = -1;         ///< Accumulate operation, if K > 1
   int32_t norm = -1;               ///< NormPartials operation; equal gradients may share one
