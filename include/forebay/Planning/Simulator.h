@@ -65,8 +65,11 @@ SimResult simulate(const SimModel &model, bool spans = false);
 /// From a schedule without addresses: what a plan costs while it is searched. Tasks are its operations.
 SimModel modelOf(const Schedule &schedule, const Machine &machine, uint32_t accumulate);
 
-/// From the command table as it will run, with its waits: tasks are the commands of `program.step`.
+/// From the command table as it will run, with its waits: tasks are the commands of `program.step`, queues those of the program. `canSimulate` must hold.
 SimModel modelOf(const Program &program, const Machine &machine);
+
+/// The machine has every memory and queue of the program (by name), and rates. Else `why` says what is missing, in one line.
+bool canSimulate(const Program &program, const Machine &machine, std::string &why);
 
 } // namespace forebay::planning
 
