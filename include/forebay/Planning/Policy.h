@@ -110,6 +110,10 @@ struct Placement {
   std::vector<Fetch> fetches;   ///< in the order in which they are issued; those of one value do not overlap
   std::vector<Offload> offloads;
   std::vector<Recompute> recomputes; ///< ascending `before`; those of one position in the order in which they run
+  /// New weights of speculative updates go up when so many more buckets have been updated, or after the verdict: the copy queue must not wait for
+  /// an update that is late.
+  uint32_t uploadLag = 0;
+  uint32_t streamSlots = 2; ///< buckets whose state may be beside the compute engine at one time
   /// Forward of the next step waits for all updates of this one, as systems do that step between backward and forward.
   bool updatesBlock = false;
   /// Bytes/s at which copies from and to the compute space run at most, so that they leave the host's memory to the host; 0: as fast as they can.

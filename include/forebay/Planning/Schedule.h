@@ -47,6 +47,7 @@ struct ScheduledOp {
   Phase phase = Phase::Forward;
   Cost cost;                         ///< Dispatch
   int32_t parameter = -1;            ///< NormPartials, Update: buffer of the parameter
+  bool recomputed = false;           ///< runs again what forward has run
 };
 
 /// Where an output is when it is reported.
