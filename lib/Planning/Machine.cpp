@@ -2,6 +2,7 @@
 
 #include "forebay/Planning/Machine.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 
@@ -62,6 +63,8 @@ bool forebay::planning::overrideMemory(Machine &machine, const std::string &spec
       error = "'" + part + "' is not NAME=SIZE, with a size above 0 in bytes, KiB, MiB or GiB";
       return false;
     }
+    // A budget beyond what there is: planned for a machine that has as much.
+    space->total = std::max(space->total, space->capacity);
   }
   return true;
 }

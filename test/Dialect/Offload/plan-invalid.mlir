@@ -12,7 +12,7 @@
 // RUN: not forebay-opt %S/Inputs/mlp.mlir -offload-verify-races 2>&1 | FileCheck %s --check-prefix=VERIFY
 
 // MACHINE: error: --machine=gh200: there is no such machine
-// MACHINE: note: known: cpu, superchip-emu, or a machine file
+// MACHINE: note: known: a100-pcie4, cpu, gb200, gh200-144, gh200-96, h200-pcie5, superchip-emu, or a machine file
 // FOLDER: error: --machine={{.*}}: there is no such machine
 // NOMACHINE: error: --machine={{.*}}plan-invalid.mlir: has no dlti.target_system_spec
 // POLICY: error: --policy=fast: there is no such policy

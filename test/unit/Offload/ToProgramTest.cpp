@@ -3,6 +3,7 @@
 #include "forebay/Dialect/Offload/Transforms/Passes.h"
 #include "forebay/Dialect/Offload/Transforms/ToProgram.h"
 #include "forebay/Pipelines/Pipelines.h"
+#include "forebay/Planning/Machine.h"
 #include "forebay/Planning/PlanReport.h"
 #include "forebay/Planning/RaceVerifier.h"
 
@@ -172,6 +173,25 @@ TEST_F(ToProgram, Accumulation) {
   EXPECT_EQ(p.accumulate, 2u);
   EXPECT_FALSE(p.hasClip);
   EXPECT_EQ(find(p, "w/grad", Role::Accumulator)->space, 1u);
+}
+
+TEST_F(ToProgram, RatesOfTheMachine) {
+  Program p = lower("mlp.mlir", "gh200-96", "zero-offload");
+  forebay::planning::Machine m;
+  std::string error;
+  ASSERT_TRUE(forebay::planning::parseMachine(p.machineModel, m, error)) << error;
+  EXPECT_EQ(m.name, "gh200-96");
+  EXPECT_TRUE(m.timed());
+  EXPECT_EQ(m.peak(forebay::DType::BF16), 990e12);
+  EXPECT_EQ(m.queues[m.computeQueue].name, "gpu");
+  ASSERT_GE(m.sideQueue, 0);
+  EXPECT_EQ(m.queues[m.sideQueue].name, "side");
+  EXPECT_EQ(m.queues[m.sideQueue].rates.size(), m.queues[m.computeQueue].rates.size());
+  EXPECT_EQ(m.spaces[m.hostSpace].bandwidth, 500e9);
+  // Fig. 7 of the SuperOffload paper: 64 MB at 400 and 385 GB/s, the launch of the copy included.
+  EXPECT_NEAR(64e6 / copySeconds(m, m.toCompute, 64000000), 400e9, 1e9);
+  EXPECT_NEAR(64e6 / copySeconds(m, m.toHost, 64000000), 385e9, 1e9);
+  EXPECT_NEAR(250e3 / copySeconds(m, m.toCompute, 250000), 60e9, 1e9);
 }
 
 } // namespace

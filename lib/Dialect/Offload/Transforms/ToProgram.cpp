@@ -96,6 +96,7 @@ private:
     for (const planning::MachineQueue &queue : machine->queues)
       program.queues.push_back({queue.name, queue.compute});
     program.machine = machine->name;
+    program.machineModel = planning::toText(*machine);
     return success();
   }
 
