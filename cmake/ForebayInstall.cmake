@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 set(package_dir lib/cmake/Forebay)
 
-set(tools forebay-compile forebay-opt forebay-run forebay-translate)
+set(tools forebay-compile forebay-opt forebay-run forebay-sim forebay-translate)
 set_target_properties(${tools} ForebayCompiler PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;${LLVM_LIBRARY_DIR}")
 target_include_directories(ForebayCompiler INTERFACE $<INSTALL_INTERFACE:include>)
 install(TARGETS ${tools} RUNTIME DESTINATION bin)

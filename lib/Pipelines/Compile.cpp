@@ -8,6 +8,7 @@
 #include "forebay/Dialect/Train/IR/Train.h"
 #include "forebay/Dialect/Train/Transforms/Passes.h"
 #include "forebay/Pipelines/Pipelines.h"
+#include "forebay/Planning/PlanFile.h"
 #include "forebay/Planning/PlanReport.h"
 #include "forebay/Support/Diagnostics.h"
 #include "forebay/Support/Output.h"
@@ -208,6 +209,10 @@ private:
     return relative.empty() ? std::string() : relative.string();
   }
 
+  bool writePlan(const Program &program, const planning::PlanReport &report) {
+    return writeOutput("-o ", options.output, [&](llvm::raw_ostream &os) { os << planning::writePlan({program, {}}, report); }, diags);
+  }
+
   /// The plan's report, then the program.
   bool finish() {
     FailureOr<Program> program = offload::toProgram(*module);
@@ -219,13 +224,20 @@ private:
     program->entry = options.import.forward ? "forward" : "train";
 
     planning::PlanReport report = planning::makeReport(*program);
+    // Nothing else may stand on standard output where a plan goes there.
+    if (options.emit == EmitLevel::Plan && !options.planOnly)
+      return writePlan(*program, report);
+    if (std::string why; options.planOnly && report.time)
+      report.sensitivities = planning::findSensitivities(*program, *planning::machineOf(*program, why));
     llvm::outs() << planning::toText(report);
     if (!flushStdout(diags))
       return false;
     if (!options.json.empty() &&
-        !writeOutput("--json=", options.json, [&](llvm::raw_ostream &os) { os << planning::toJson(report) << "\n"; }, diags))
+        !writeOutput("--json=", options.json, [&](llvm::raw_ostream &os) { os << planning::toJson(report); }, diags))
       return false;
     if (options.planOnly) {
+      if (!options.output.empty() && !writePlan(*program, report))
+        return false;
       if (!report.fits)
         diags.error("--machine=" + options.machine, "the plan does not fit")
             .note("--memory=" + planning::smallestBudget(report) + " is the smallest budget that would do");

@@ -1,6 +1,8 @@
 //===- PlanReport.cpp - What a plan needs, for people and scripts ---------===//
 
 #include "forebay/Planning/PlanReport.h"
+
+#include "TimeReport.h"
 #include "forebay/Planning/Machine.h"
 #include "forebay/Planning/Packer.h"
 
@@ -71,7 +73,7 @@ static FlowReport reportFlow(const Program &program) {
   return report;
 }
 
-PlanReport planning::makeReport(const Program &program) {
+static PlanReport reportMemory(const Program &program) {
   PlanReport report;
   report.policy = program.policy;
   report.machine = program.machine;
@@ -122,7 +124,33 @@ PlanReport planning::makeReport(const Program &program) {
   return report;
 }
 
-static std::string pad(std::string text, size_t width) {
+std::optional<Machine> planning::machineOf(const Program &program, std::string &why) {
+  Machine machine;
+  if (program.machineModel.empty())
+    why = "the program does not say what its machine's rates are";
+  else if (std::string error; parseMachine(program.machineModel, machine, error))
+    return machine;
+  else
+    why = "the program's machine cannot be read: " + error;
+  return std::nullopt;
+}
+
+PlanReport planning::makeReport(const Program &program) {
+  std::string why;
+  if (std::optional<Machine> machine = machineOf(program, why))
+    return makeReport(program, *machine);
+  PlanReport report = reportMemory(program);
+  report.noTime = why;
+  return report;
+}
+
+PlanReport planning::makeReport(const Program &program, const Machine &machine) {
+  PlanReport report = reportMemory(program);
+  report.time = reportTime(program, machine, report.noTime);
+  return report;
+}
+
+std::string planning::pad(std::string text, size_t width) {
   if (text.size() < width)
     text.insert(0, width - text.size(), ' ');
   return text;
@@ -186,10 +214,10 @@ std::string planning::toText(const PlanReport &report) {
   if (report.flow.activationBytes)
     out += "activations offloaded between forward and backward: " + readableSize(report.flow.activationBytes) + "\n";
   out += std::to_string(report.commands) + " commands, " + std::to_string(report.waits) + " waits\n";
-  return out;
+  return out + timeText(report);
 }
 
-static std::string jsonText(const std::string &text) {
+std::string planning::jsonText(const std::string &text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\')
@@ -216,8 +244,7 @@ std::string planning::toJson(const PlanReport &report) {
   std::snprintf(flops, sizeof flops, "%.17g", report.flopsPerToken);
   std::string out = "{\n  \"policy\": " + jsonText(report.policy) + ",\n  \"machine\": " + jsonText(report.machine) +
                     ",\n  \"fits\": " + (report.fits ? "true" : "false");
-  for (const char *unknown : {"step_s", "bound_s", "binding", "tflops", "mfu", "tokens_per_s"})
-    out += std::string(",\n  \"") + unknown + "\": null";
+  out += timeJson(report);
   out += ",\n  \"peak\": " + perSpace([](const SpaceReport &s) { return std::to_string(s.peak); });
   out += ",\n  \"capacity\": " + perSpace([](const SpaceReport &s) { return std::to_string(s.capacity); });
   out += ",\n  \"live\": " + perSpace([](const SpaceReport &s) { return std::to_string(s.live); });

@@ -62,7 +62,7 @@ SimTask taskOf(const Command &c, uint32_t queue, const std::vector<uint32_t> &sp
 SimModel planning::modelOf(const Program &program, const Machine &machine) {
   SimChannels channels(machine);
   std::vector<uint32_t> queues = byName(program.queues, machine.queues), spaces = byName(program.spaces, machine.spaces);
-  std::vector<uint32_t> signaller(program.events);
+  std::vector<int64_t> signaller(program.events, -1); // of `flush`, which a step does not run: -1
   for (uint32_t i = 0; i < program.step.size(); ++i)
     if (program.step[i].signal >= 0)
       signaller[program.step[i].signal] = i;
@@ -77,7 +77,8 @@ SimModel planning::modelOf(const Program &program, const Machine &machine) {
     task.queue = c.queue;
     task.predicate = c.predicate;
     for (const Wait &wait : c.waits)
-      (wait.distance ? task.afterPrevious : task.after).push_back(signaller[wait.event]);
+      if (signaller[wait.event] >= 0)
+        (wait.distance ? task.afterPrevious : task.after).push_back(signaller[wait.event]);
     model.tasks.push_back(std::move(task));
   }
   return model;

@@ -68,12 +68,12 @@ private:
     line.custom("bucket-bytes", "SIZE", [&](StringRef text) { return readBucketBytes(text); },
                 "size of the gradient buckets that move at once (default 64MiB, at least 4KiB)");
     line.value("plan", "FILE", planFile, "use a saved plan (not yet)");
-    line.flag("plan-only", options.planOnly, "plan and report memory; no weights needed, no program written");
+    line.flag("plan-only", options.planOnly, "plan and report memory and time; no weights needed; -o gets the plan");
     line.value("json", "FILE", options.json, "with --plan-only: the report as JSON");
     line.value("what-if", "DIMS", whatIf, "with --plan-only: a table over dimensions (not yet)");
 
-    line.value("o", "FILE", options.output, "program to write; with --emit of another level that text (default: stdout)");
-    line.value("emit", "LEVEL", emit, "stop at train (the step), async, cmd, llvm or so (default); plan: not yet");
+    line.value("o", "FILE", options.output, "program to write; with --plan-only the plan; with --emit that level (default: stdout)");
+    line.value("emit", "LEVEL", emit, "stop at train (the step), async, cmd, llvm, plan or so (default)");
     line.flag("remarks", options.remarks, "print why each decision was taken, and which patterns nearly matched");
     line.list("load-pass-plugin", "FILE", plugins, "load passes from a shared library");
     line.list("add-pass", "train|async|cmd:PIPELINE", addedPasses, "run a pass pipeline at the end of that phase");
@@ -141,10 +141,6 @@ private:
       diags.error("--emit=" + emit, "there is no such level").note("known: train, async, cmd, llvm, plan, so");
     else
       options.emit = found->second;
-    if (options.emit == EmitLevel::Plan)
-      diags.error("--emit=plan", "plans cannot be saved yet").note("--plan-only prints what was decided");
-    if (options.planOnly && line.given("o") && options.emit == EmitLevel::So)
-      diags.warning("-o " + options.output, "plans cannot be saved yet: nothing is written");
     if (options.emit == EmitLevel::So && !options.planOnly && options.output.empty())
       diags.error("command line", "no output given").note("add -o STEP.so");
 

@@ -1,16 +1,17 @@
 //===- PlanReport.h - What a plan needs, for people and scripts -*- C++ -*-===//
 ///
 /// \file
-/// Computed from the program alone, so that `forebay-compile --plan-only`, `forebay-run --describe` and the simulator say the same. No MLIR here.
+/// Computed from the program alone, so that `forebay-compile --plan-only` and `forebay-sim` say the same. No MLIR here.
 ///
 //===----------------------------------------------------------------------===//
 
 #ifndef FOREBAY_PLANNING_PLANREPORT_H
 #define FOREBAY_PLANNING_PLANREPORT_H
 
-#include "forebay/program.h"
+#include "forebay/Planning/Simulator.h"
 
 #include <map>
+#include <optional>
 
 namespace forebay::planning {
 
@@ -32,6 +33,44 @@ struct FlowReport {
   uint64_t activationBytes = 0;    ///< brought back after they waited elsewhere
 };
 
+/// A step in the steady state, on the virtual clock (docs/algorithms/simulation.md).
+struct TimeReport {
+  double stepSeconds = 0;
+  double tokensPerSecond = 0; ///< 0: the program has no tokens
+  unsigned passes = 3;        ///< forward and backward count as three forwards; 1: there is no backward
+  /// `passes` x forward flops per token x tokens per second: as the graph says, attention over the full square, no recomputation.
+  double flops = 0;
+  /// Flops of the products and attentions that forward and backward run in a step, recomputed ones and causal attention as they run, per second.
+  double executedFlops = 0;
+  double peakFlops = 0;       ///< of the compute engine's data sheet in the program's precision; 0: not known
+  struct Queue {
+    std::string name;
+    double busy = 0;          ///< seconds in a step
+  };
+  std::vector<Queue> queues;  ///< those that have commands
+  std::string engine;         ///< the queue of forward and backward
+  struct Channel {
+    std::string name;
+    double moved = 0, rate = 0; ///< units (bytes; of an engine, seconds) in a step; units/s
+  };
+  std::vector<Channel> channels; ///< those that have a rate and are used
+
+  double share(const Queue &queue) const { return stepSeconds > 0 ? queue.busy / stepSeconds : 0; }
+  double share(const Channel &channel) const { return stepSeconds > 0 ? channel.moved / (channel.rate * stepSeconds) : 0; }
+  /// Model flops utilisation; nothing where the peak is not known.
+  std::optional<double> mfu() const { return utilisation(flops); }
+  std::optional<double> executedMfu() const { return utilisation(executedFlops); }
+
+private:
+  std::optional<double> utilisation(double of) const { return peakFlops > 0 && of > 0 ? std::optional<double>(of / peakFlops) : std::nullopt; }
+};
+
+/// The same commands on a machine that is better in one respect.
+struct Sensitivity {
+  std::string what;       ///< "gpu rates +10%"
+  double stepSeconds = 0; ///< of the fixed plan on that machine
+};
+
 struct PlanReport {
   std::string policy, machine;
   bool fits = true;
@@ -44,15 +83,34 @@ struct PlanReport {
   uint64_t copied[2] = {0, 0};      ///< bytes that one micro-step copies up (to the first space), down (from it)
   FlowReport flow;
   size_t commands = 0, waits = 0;
+
+  std::optional<TimeReport> time;
+  std::string noTime;                       ///< why there is none
+  std::optional<double> boundSeconds;       ///< filled by the caller, who has the problem: no plan of it is faster
+  std::string binding;                      ///< the resource that the bound fills; with boundSeconds
+  std::vector<Sensitivity> sensitivities;   ///< filled by the caller; largest gain first
 };
 
-PlanReport makeReport(const Program &program);
+/// The machine that `program` was planned for, with its rates. Nothing, and `why`, if the program does not say.
+std::optional<Machine> machineOf(const Program &program, std::string &why);
 
-/// A table, one column for each memory space.
+/// With times if the program says what its machine's rates are.
+PlanReport makeReport(const Program &program);
+/// With times on `machine`.
+PlanReport makeReport(const Program &program, const Machine &machine);
+
+/// The step of `program` with `machine`'s rates 10% higher, one after another: compute rates, links per direction, bandwidth of each memory, the host's
+/// optimizer rate. Shortest step first; nothing if the program cannot be simulated there.
+std::vector<Sensitivity> findSensitivities(const Program &program, const Machine &machine);
+
+/// Tables for people: memory by space and role, then time.
 std::string toText(const PlanReport &report);
 
-/// The object that `--json` writes (design 9). The fields that need a model of time (step_s, bound_s, binding, tflops, mfu, tokens_per_s) are null.
+/// The object that `--json` writes (design 9). What is not known is null.
 std::string toJson(const PlanReport &report);
+
+/// "1.23 s", "4.56 ms", "7.89 us".
+std::string readableSeconds(double seconds);
 
 /// The smallest budget with which this plan fits, as it is written on the command line: "hbm=12MiB,host=3072".
 std::string smallestBudget(const PlanReport &report);
