@@ -12,6 +12,7 @@ using namespace forebay::rt;
 
 const char *const forebay::rt::kHelp = R"(usage: forebay-run STEP.so [options]
        forebay-run STEP.so --describe
+       forebay-run --calibrate -o MACHINE.mlir
 
 Trains (or, for a program made with --forward, evaluates) what forebay-compile made.
 
@@ -44,7 +45,11 @@ Runs
   --trace=F.json            what ran when, for ui.perfetto.dev
   --profile=F.json          time by kernel and phase
   --describe[=json|commands]  print what the program is and stop (commands: JSON with the command table)
-  --calibrate               measure this machine (not in this version)
+Machines
+  --calibrate               measure this computer (under a minute) and write a machine file for forebay-compile
+  --machine=NAME            cpu (default) or superchip-emu
+  -o FILE                   the machine file
+  --quick                   small sizes and few repetitions: seconds instead of a minute, rough numbers
   --help, --version
 )";
 
@@ -101,8 +106,9 @@ public:
     text("profile", [&](const std::string &v) { return path("profile", v, options.profile); });
     flag("describe", [&] { options.describe = "text"; });
     flag("calibrate", [&] { options.calibrate = true; });
-    text("machine", [&](const std::string &v) { return choice("machine", v, {"cpu", "superchip-emu"}, machine); });
-    text("output", [&](const std::string &v) { return path("output", v, output); });
+    flag("quick", [&] { options.calibration.quick = true; });
+    text("machine", [&](const std::string &v) { return choice("machine", v, {"cpu", "superchip-emu"}, options.calibration.machine); });
+    text("output", [&](const std::string &v) { return path("output", v, options.calibration.output); });
     flag("help", [&] { options.help = true; });
     flag("version", [&] { options.version = true; });
   }
@@ -160,6 +166,7 @@ public:
     if (options.help || options.version)
       return;
     if (options.calibrate) {
+      finishCalibrate();
       return;
     }
     if (options.program.empty() && !problems.any())
@@ -171,7 +178,7 @@ public:
       needs(name, given.count("tokens"), "--tokens=FILE");
     needs("seed", options.feeds.randomBatches, "--batching=random");
     needs("repeat", given.count("feed") || given.count("tokens"), "--feed=INPUT=FILE.npy");
-    for (const char *name : {"machine", "output"})
+    for (const char *name : {"machine", "output", "quick"})
       needs(name, options.calibrate, "--calibrate");
   }
 
@@ -191,6 +198,17 @@ private:
       if (entry.name != "output")
         known += " --" + entry.name;
     problems.error(argument, "unknown option", "known options:" + known);
+  }
+
+  void finishCalibrate() {
+    options.calibration.threads = options.session.threads;
+    if (!options.program.empty())
+      problems.error(options.program, "--calibrate runs no program", "leave it out");
+    for (const std::string &name : given)
+      if (name != "calibrate" && name != "machine" && name != "output" && name != "quick" && name != "threads")
+        problems.error("--" + name, "means nothing with --calibrate", "leave it out");
+    if (options.calibration.output.empty() && !problems.any())
+      problems.error("--calibrate", "needs -o FILE", "for example -o this-computer.mlir");
   }
 
   bool bad(const char *name, const std::string &value, const std::string &what, const std::string &hint) {
@@ -240,7 +258,6 @@ private:
   Problems &problems;
   std::vector<Entry> entries;
   std::set<std::string> given;
-  std::string machine, output;
 };
 
 void readEnvironment(RunOptions &options, Problems &problems) {

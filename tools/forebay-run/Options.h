@@ -3,6 +3,7 @@
 #ifndef FOREBAY_TOOLS_FOREBAY_RUN_OPTIONS_H
 #define FOREBAY_TOOLS_FOREBAY_RUN_OPTIONS_H
 
+#include "Calibrate.h"
 #include "Feeds.h"
 #include "Session.h"
 #include "Weights.h"
@@ -14,6 +15,7 @@ struct RunOptions {
   bool help = false, version = false;
   std::string describe;             ///< "text", "json", "commands", or empty
   bool calibrate = false;
+  CalibrateOptions calibration;
   bool hasSteps = false;
   uint64_t steps = 0;
   FeedOptions feeds;

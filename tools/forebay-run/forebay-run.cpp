@@ -290,9 +290,8 @@ int runTool(int argc, char **argv, Problems &problems) {
     return print(std::string("forebay-run ") + FOREBAY_VERSION + " (program version " + std::to_string(kProgramAbi) + ", kernel interface " +
                  std::to_string(FOREBAY_KERNEL_ABI) + ")\n");
   if (options.calibrate) {
-    problems.error("--calibrate", "measuring a machine comes with the planner's machine files, which this version does not have",
-                   "compile for a machine that is known: cpu, superchip-emu");
-    return 1;
+    installSignalHandlers();
+    return calibrate(options.calibration, problems);
   }
   if (!options.describe.empty()) {
     Program program;
