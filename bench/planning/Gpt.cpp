@@ -137,7 +137,9 @@ private:
     L.x1 = activation("x1." + n, h);
     L.mask1 = value("mask1." + n, Role::Activation, t * h);
     L.n2 = activation("n2." + n, h);
-    f("residual1.", {x, p}, {L.x1, L.mask1, L.n2}, traffic(OpClass::Reduction, 4 * t * h * unit + t * h));
+    // The sum and the norm are one pass; apart here, because either can be computed again alone.
+    f("residual1.", {x, p}, {L.x1, L.mask1}, traffic(OpClass::Elementwise, 2 * t * h * unit + t * h));
+    f("norm2.", {L.x1}, {L.n2}, traffic(OpClass::Reduction, 2 * t * h * unit));
     L.u = activation("u." + n, 4 * h);
     f("fc1.", {L.n2, compute[L.fc1]}, {L.u}, matmul(t, 4 * h, h));
     L.g = activation("g." + n, 4 * h);

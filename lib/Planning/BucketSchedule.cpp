@@ -56,7 +56,7 @@ void ScheduleBuilder::copyGradients(uint32_t index) {
     bool castsHere = place.castOnDevice && p.castGradient >= 0;
     if (castsHere) {
       if (staging < 0)
-        staging = ring("gradients in fp32", casts++, 2, machine.computeSpace, largestBucket());
+        staging = ring("gradients in fp32", 2, machine.computeSpace, largestBucket());
       BufferRange wide{static_cast<uint32_t>(staging), used, piece.count * 4, Access::Write};
       used += roundUp(wide.bytes);
       addCast(p.castGradient, piece, sideQueue(), lastMicro, Phase::Backward, from, wide);
@@ -267,12 +267,12 @@ uint64_t ScheduleBuilder::largestBucket() const {
   return most;
 }
 
-uint32_t ScheduleBuilder::ring(const std::string &name, uint32_t turn, uint32_t slots, uint32_t space, uint64_t bytes) {
-  std::vector<uint32_t> &list = rings[name];
-  uint32_t slot = turn % std::max(slots, 1u);
-  if (slot == list.size())
-    list.push_back(addBuffer(name + " " + std::to_string(slot), Role::Staging, space, bytes));
-  return list[slot];
+uint32_t ScheduleBuilder::ring(const std::string &name, uint32_t slots, uint32_t space, uint64_t bytes) {
+  Ring &ring = rings[name];
+  uint32_t slot = ring.turn++ % std::max(slots, 1u);
+  if (slot == ring.slots.size())
+    ring.slots.push_back(addBuffer(name + " " + std::to_string(slot), Role::Staging, space, bytes));
+  return ring.slots[slot];
 }
 
 void ScheduleBuilder::update(uint32_t index, Predicate predicate) {
@@ -290,7 +290,9 @@ void ScheduleBuilder::updatePiece(const Piece &piece, uint32_t index, Predicate 
   const ProblemOp &from = problem.ops[p.update];
   const ArgumentPlacement &home = placement.arguments[p.argument];
   uint32_t space = place.gradientSpace;
-  size_t operands = from.operands.size(), elementwise = operands - 2; // scalars and verdict are not split
+  size_t elementwise = from.operands.size() - 2; // scalars and verdict are not split
+  // Speculation takes the coefficient to be 1: it reads no verdict.
+  size_t operands = from.operands.size() - (predicate == Predicate::Speculate);
   std::vector<BufferRange> ranges;
   for (size_t o = 0; o < operands; ++o) {
     bool isState = o != 1;
@@ -303,8 +305,6 @@ void ScheduleBuilder::updatePiece(const Piece &piece, uint32_t index, Predicate 
       buffer = need(from.operands[o], space, o < elementwise ? Predicate::Always : lastMicro, Phase::Update);
     ranges.push_back(o < elementwise ? part(buffer, piece, Access::Read) : whole(buffer, Access::Read));
   }
-  if (predicate == Predicate::Speculate)
-    ranges.pop_back(); // the coefficient is taken to be 1
   for (size_t r = 0; r < from.results.size(); ++r) {
     // Result 0 is over the parameter, result i over state i.
     int32_t wanted = r == 0 ? 0 : r + 1;
@@ -328,7 +328,7 @@ void ScheduleBuilder::updatePiece(const Piece &piece, uint32_t index, Predicate 
       uint64_t used = 0;
       auto [it, isNew] = weightStaging.try_emplace(index, 0);
       if (isNew)
-        it->second = ring("weights in the compute type", uploads++, placement.uploadLag + 2, space, largestBucket());
+        it->second = ring("weights in the compute type", placement.uploadLag + 2, space, largestBucket());
       for (const Piece &other : placement.buckets[index].pieces) {
         if (&other == &piece)
           break;
@@ -359,7 +359,7 @@ void ScheduleBuilder::updateStreamed(uint32_t index, Predicate predicate) {
     std::vector<BufferRange> slots; ///< parameter, states
   };
   std::vector<Part> parts;
-  uint32_t turn = streams++;
+  std::vector<uint32_t> slots; // of this bucket, one for each state
   uint64_t used = 0;
   for (const Piece &piece : bucket.pieces) {
     const TrainedParameter &p = of(piece);
@@ -367,7 +367,9 @@ void ScheduleBuilder::updateStreamed(uint32_t index, Predicate predicate) {
     arguments.insert(arguments.end(), p.states.begin(), p.states.end());
     parts.push_back({&piece, {}});
     for (size_t s = 0; s < arguments.size(); ++s) {
-      uint32_t slot = ring("streamed state " + std::to_string(s), turn, placement.streamSlots, space, largestBucket());
+      if (s == slots.size())
+        slots.push_back(ring("streamed state " + std::to_string(s), placement.streamSlots, space, largestBucket()));
+      uint32_t slot = slots[s];
       BufferRange at{slot, used, piece.count * 4, Access::Write};
       uint32_t home = where[problem.arguments[arguments[s]].value][machine.hostSpace];
       up.push_back(part(home, piece, Access::Read));
@@ -444,7 +446,7 @@ void ScheduleBuilder::upload(uint32_t index, Predicate predicate, bool fromHome)
       narrow += roundUp(to.bytes);
     } else {
       if (staging < 0)
-        staging = ring("weights in fp32", uploads++, 2, machine.computeSpace, largestBucket());
+        staging = ring("weights in fp32", 2, machine.computeSpace, largestBucket());
       BufferRange wide{static_cast<uint32_t>(staging), used, piece.count * 4, Access::Write};
       used += roundUp(wide.bytes);
       pairs.push_back(from);

@@ -29,17 +29,22 @@ static uint32_t neededBefore(const std::vector<Fetch> &units, size_t u, uint32_t
   return u < distance ? 0 : neededAt(units[u - distance]);
 }
 
-std::vector<Fetch> planning::flowValues(const Problem &problem, const std::vector<bool> &flows, FlowWindow window) {
+std::vector<Fetch> planning::flowValues(const Problem &problem, const std::vector<bool> &flows, FlowWindow window, const std::vector<Recompute> &recomputes) {
   std::vector<Fetch::Part> parts; // by first operation
   std::vector<int64_t> latest(problem.values.size(), -1);
-  for (uint32_t i = 0; i < problem.ops.size(); ++i) {
-    if (problem.ops[i].kind != OpKind::Compute)
-      continue;
-    for (uint32_t operand : problem.ops[i].operands)
+  auto read = [&](const ProblemOp &op, uint32_t i) {
+    for (uint32_t operand : op.operands)
       if (flows[operand] && latest[operand] != i) {
         parts.push_back({operand, i, i});
         latest[operand] = i;
       }
+  };
+  size_t again = 0;
+  for (uint32_t i = 0; i < problem.ops.size(); ++i) {
+    for (; again < recomputes.size() && recomputes[again].before <= i; ++again)
+      read(problem.ops[recomputes[again].op], i);
+    if (problem.ops[i].kind == OpKind::Compute)
+      read(problem.ops[i], i);
   }
   // A value stays where dropping it would be pointless: its next unit is issued before its last reader has run, or at the next unit after it.
   // Fewer parts make units reach further, so this is repeated until nothing changes.

@@ -145,7 +145,11 @@ std::unique_ptr<PlacementPolicy> planning::findPolicy(const std::string &name) {
     return std::make_unique<ZeroOffloadPolicy>();
   if (name == "weight-flow")
     return makeWeightFlow();
+  if (name == "superoffload")
+    return makeSuperOffload();
+  if (name == "auto")
+    return makeAuto();
   return nullptr;
 }
 
-std::vector<std::string> planning::policyNames() { return {"resident", "zero-offload", "weight-flow"}; }
+std::vector<std::string> planning::policyNames() { return {"resident", "zero-offload", "weight-flow", "superoffload"}; }

@@ -141,6 +141,10 @@ void ScheduleBuilder::makeShadows() {
         if (shadowOf[argument] >= 0)
           continue;
         uint32_t home = where[problem.arguments[argument].value][placement.arguments[argument].home];
+        if (placement.undoInPlace) {
+          shadowOf[argument] = home;
+          continue;
+        }
         uint32_t shadow = addBuffer(schedule.buffers[home].label + " next", Role::Shadow, schedule.buffers[home].space, schedule.buffers[home].bytes);
         schedule.buffers[shadow].persistent = true;
         schedule.buffers[shadow].copyOf = home;

@@ -107,7 +107,7 @@ private:
   void flushUploads(size_t keep);
   void newValues(uint32_t bucket);
   /// Slot of a ring of buffers that buckets share in turn.
-  uint32_t ring(const std::string &name, uint32_t turn, uint32_t slots, uint32_t space, uint64_t bytes);
+  uint32_t ring(const std::string &name, uint32_t slots, uint32_t space, uint64_t bytes);
   uint64_t largestBucket() const;
 
   /// Numbers buffers as a reader of level async meets them, so that both lay them out alike: arguments, copies of arguments, then in the order of use.
@@ -135,10 +135,13 @@ private:
   std::set<std::pair<uint32_t, uint64_t>> copied; ///< value, first element of a piece
   std::map<uint32_t, uint64_t> normed;            ///< NormPartials operation: elements that are done
   std::vector<int32_t> shadowOf;                  ///< by argument: buffer of its next value, or -1
-  std::map<std::string, std::vector<uint32_t>> rings;
+  struct Ring {
+    std::vector<uint32_t> slots; ///< buffers
+    uint32_t turn = 0;
+  };
+  std::map<std::string, Ring> rings;
   std::vector<std::pair<uint32_t, Predicate>> waitingUploads; ///< buckets whose weights go up later
   std::map<uint32_t, uint32_t> weightStaging;     ///< bucket: host buffer with its weights in the compute type
-  uint32_t casts = 0, uploads = 0, streams = 0;   ///< turns of the rings
   int32_t assumed = -1;                           ///< verdict that speculation assumes: finite, coefficient 1
   bool normsOnDevice = false, hasScalars = false;
 };

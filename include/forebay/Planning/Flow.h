@@ -17,8 +17,8 @@ struct FlowWindow {
   uint32_t distance = 0;  ///< a unit is issued when the one so many before it is needed; 0: when it is needed itself
 };
 
-/// One fetch for each unit: the values marked in `flows` that Compute operations read, in the order in which they are needed.
-std::vector<Fetch> flowValues(const Problem &problem, const std::vector<bool> &flows, FlowWindow window);
+/// One fetch for each unit: the values marked in `flows` that Compute operations read, in the order in which they are needed. What runs again reads, too.
+std::vector<Fetch> flowValues(const Problem &problem, const std::vector<bool> &flows, FlowWindow window, const std::vector<Recompute> &recomputes = {});
 
 /// An activation that nobody reads between forward and backward.
 struct IdleValue {

@@ -66,6 +66,7 @@ struct Machine {
   uint32_t toHost = 0;       ///< copies back
   /// A second queue of the compute engine (a stream beside the main one): casts and updates run there and share the engine. -1: none.
   int32_t sideQueue = -1;
+  bool speculation = true; ///< what runs programs on this machine can update before the verdict
 
   bool offloads() const { return computeSpace != hostSpace; }
   /// Has the rates that a model of time needs.

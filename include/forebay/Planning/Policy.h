@@ -114,6 +114,9 @@ struct Placement {
   /// an update that is late.
   uint32_t uploadLag = 0;
   uint32_t streamSlots = 2; ///< buckets whose state may be beside the compute engine at one time
+  /// Speculative updates write in place and are undone by inverse arithmetic, as the paper does: no shadows, not exact. For comparing plans only: no policy that a
+  /// program can be made with sets it.
+  bool undoInPlace = false;
   /// Forward of the next step waits for all updates of this one, as systems do that step between backward and forward.
   bool updatesBlock = false;
   /// Bytes/s at which copies from and to the compute space run at most, so that they leave the host's memory to the host; 0: as fast as they can.
@@ -132,6 +135,9 @@ public:
 
 /// The policy called `name`, or null.
 std::unique_ptr<PlacementPolicy> findPolicy(const std::string &name);
+
+/// Policy "superoffload"; with `undoInPlace` as in the paper, which needs no memory for shadows and is not exact: a peer for benchmarks.
+std::unique_ptr<PlacementPolicy> makeSuperOffload(bool undoInPlace = false);
 
 /// Names of all policies, in the order in which the default tries them.
 std::vector<std::string> policyNames();

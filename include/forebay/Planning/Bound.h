@@ -1,0 +1,37 @@
+//===- Bound.h - What no plan can beat --------------------------*- C++ -*-===//
+///
+/// \file
+/// A lower bound of the step's time on a machine: a linear program over fractions of parameters and activations, with all options of the planner, memory limits and no
+/// phases or queues. Formulation: docs/algorithms/bound.md. Solved by Clp (COIN-OR). No MLIR here.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef FOREBAY_PLANNING_BOUND_H
+#define FOREBAY_PLANNING_BOUND_H
+
+#include "forebay/Planning/Activations.h"
+
+namespace forebay::planning {
+
+struct Bound {
+  bool feasible = false;  ///< false: no plan fits, whatever it does
+  double seconds = 0;     ///< of a step
+  std::string binding;    ///< resource that its solution uses longest: "gpu", "cpu", "h2d", "d2h", "host memory bandwidth"
+  std::vector<double> busy; ///< seconds by resource: compute engine, host, link up, link down, host memory
+  // The solution, for planners to begin with. Fractions of all trained parameters:
+  double onDevice = 0;
+  double onHost = 0, onHostWaiting = 0, onHostSpeculative = 0; ///< updated on the host; waiting: gradients stay beside the compute engine until the verdict
+  double streamed = 0, streamedSpeculative = 0;
+  double flows = 0; ///< weights that come and go
+  std::vector<double> keep, offload, recompute; ///< by activation group
+};
+
+/// `trained` as of `problem`. Machines without rates have no bound: seconds 0, not feasible.
+Bound lowerBound(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine);
+
+/// The same program with limits for forward and backward apart and shadows paid for: closer to what a schedule can do, no bound.
+Bound relaxedPlan(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine);
+
+} // namespace forebay::planning
+
+#endif // FOREBAY_PLANNING_BOUND_H

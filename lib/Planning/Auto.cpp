@@ -1,0 +1,383 @@
+//===- Auto.cpp - The policy that decides by price ------------------------===//
+//
+// A linear program says which mixture of options the machine could bear at best (Bound.cpp). It is rounded to buckets and layers, realised as a schedule and simulated; a few
+// numbers of the rounding are then improved one at a time on the simulator, and last single choices. The other policies are candidates, too, so that none is better.
+// docs/algorithms/auto.md.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanSearch.h"
+#include "forebay/Planning/Bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+using namespace forebay;
+using namespace forebay::planning;
+
+namespace {
+
+/// Numbers of the rounding.
+struct Knobs {
+  double hostRate = 1, linkRate = 1, memoryRate = 1; ///< machine that the linear program sees: queues cost something
+  double hostSpeculation = 1, streamSpeculation = 1;  ///< more or less of it than the program says
+  double skew = 0.3;              ///< see roundOff
+  double device = 0;              ///< more on the device than it says, share of all
+  double pace = 0;                ///< share of the fastest rate of the link; 0: none
+  double lag = 4, slots = 3, lead = 1;
+};
+
+class Search {
+public:
+  Search(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine)
+      : problem(problem), trained(trained), machine(machine), space(problem, trained, machine, problem.bucketBytes), unitOf(space.buckets.size(), ~0u) {
+    makeUnits();
+  }
+
+  Placement run() {
+    best = space.resident();
+    bestCost = space.cost(best);
+    if (machine.offloads() && machine.timed()) {
+      roundAndImprove();
+      improveChoices();
+    }
+    Placement placement = space.realize(best);
+    tell(placement);
+    return placement;
+  }
+
+  PlanCost cost() const { return bestCost; }
+
+private:
+  static constexpr double kShare = 0.985; ///< of the capacities that live bytes may take, for what packing loses
+
+  bool better(const PlanCost &a, const PlanCost &b) const {
+    if (a.valid != b.valid)
+      return a.valid;
+    uint64_t overA = a.excess(machine, kShare), overB = b.excess(machine, kShare);
+    if (overA != overB && (overA == 0 || overB == 0 || overA + overA / 100 < overB || overB + overB / 100 < overA))
+      return overA < overB;
+    return a.seconds < b.seconds * (1 - 1e-6);
+  }
+
+  bool offer(const PlanChoices &choices, const PlanCost &cost) {
+    if (!better(cost, bestCost))
+      return false;
+    best = choices;
+    bestCost = cost;
+    return true;
+  }
+
+  /// Buckets that share a parameter are decided together: a parameter has one home.
+  void makeUnits() {
+    for (uint32_t b = 0; b < space.buckets.size(); ++b) {
+      if (unitOf[b] != ~0u)
+        continue;
+      std::vector<uint32_t> unit{b};
+      unitOf[b] = units.size();
+      for (size_t i = 0; i < unit.size(); ++i)
+        for (const Piece &piece : space.buckets[unit[i]].pieces)
+          for (uint32_t other : space.bucketsOf[piece.parameter])
+            if (unitOf[other] == ~0u) {
+              unitOf[other] = units.size();
+              unit.push_back(other);
+            }
+      double bytes = 0;
+      for (uint32_t other : unit)
+        bytes += space.buckets[other].bytes;
+      units.push_back(std::move(unit));
+      unitBytes.push_back(bytes);
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // From the linear program
+  //===--------------------------------------------------------------------===//
+
+  /// The rounding for `knobs`, with the memory that the program sees made smaller until the schedule fits.
+  PlanCost attempt(const Knobs &knobs, PlanChoices &choices, std::pair<double, double> &reserves) {
+    PlanCost cost;
+    std::pair<double, double> used = reserves;
+    for (int round = 0; round < 5; ++round) {
+      Machine seen = machine;
+      auto reduce = [&](uint32_t s, double reserve) {
+        double left = seen.spaces[s].capacity * kShare - reserve;
+        seen.spaces[s].capacity = left > 0 ? static_cast<uint64_t>(left) : 0;
+      };
+      reduce(machine.computeSpace, reserves.first);
+      reduce(machine.hostSpace, reserves.second);
+      MachineQueue &cpu = seen.queues[machine.hostQueue];
+      cpu.bandwidth *= knobs.hostRate;
+      for (double &rate : cpu.classBandwidth)
+        rate *= knobs.hostRate;
+      for (uint32_t q : {machine.toCompute, machine.toHost})
+        for (Curve::Point &point : seen.queues[q].link.points)
+          point.y *= knobs.linkRate;
+      seen.spaces[machine.hostSpace].bandwidth *= knobs.memoryRate;
+      Bound relaxed = relaxedPlan(problem, trained, seen);
+      if (!relaxed.feasible)
+        return cost; // of the round before, if any
+      PlanChoices rounded = roundOff(relaxed, knobs);
+      PlanCost now = space.cost(rounded);
+      if (!now.valid)
+        return cost;
+      if (!cost.valid || better(now, cost)) {
+        choices = rounded;
+        cost = now;
+      }
+      double overHbm = static_cast<double>(now.live[machine.computeSpace]) - machine.spaces[machine.computeSpace].capacity * kShare;
+      double overHost = static_cast<double>(now.live[machine.hostSpace]) - machine.spaces[machine.hostSpace].capacity * kShare;
+      auto close = [&](double over, uint32_t s) { return over <= 0 && over > -0.005 * machine.spaces[s].capacity; };
+      bool fits = overHbm <= 0 && overHost <= 0;
+      if (fits && round > 0 && (close(overHbm, machine.computeSpace) || reserves.first == 0) && (close(overHost, machine.hostSpace) || reserves.second == 0))
+        break;
+      // Room that is left is given back, but slower.
+      auto adjust = [](double reserve, double over) { return std::max(reserve + (over > 0 ? 1.05 * over : 0.7 * over), 0.0); };
+      std::pair<double, double> next{adjust(reserves.first, overHbm), adjust(reserves.second, overHost)};
+      if (next == reserves)
+        break;
+      if (fits)
+        used = reserves;
+      reserves = next;
+    }
+    if (cost.valid)
+      reserves = used;
+    return cost;
+  }
+
+  PlanChoices roundOff(const Bound &relaxed, const Knobs &knobs) const {
+    PlanChoices choices = space.resident();
+    size_t n = space.buckets.size();
+    double total = 0;
+    for (const Bucket &bucket : space.buckets)
+      total += bucket.bytes;
+    // On the device: what forward needs first. Whole parameters only.
+    double device = std::min(relaxed.onDevice + knobs.device, 1.0) * total, taken = 0;
+    std::vector<bool> onDevice(units.size());
+    for (size_t u = units.size(); u-- > 0;)
+      if (taken + unitBytes[u] <= device * (1 + 1e-9)) {
+        taken += unitBytes[u];
+        onDevice[u] = true;
+      }
+    // All ways evenly over the layers, so that every engine has work at all times and no stretch of forward waits for one; `skew` speculates more on what is complete
+    // first. Each unit takes the way that is owed most.
+    double hosted = relaxed.onHost + relaxed.onHostWaiting + relaxed.onHostSpeculative, streamed = relaxed.streamed + relaxed.streamedSpeculative;
+    double rest = total - taken, others = std::max(hosted + streamed, 1e-12);
+    const UpdateWay ways[] = {UpdateWay::HostSpeculative, UpdateWay::Host, UpdateWay::StreamedSpeculative, UpdateWay::Streamed};
+    double hostSpeculative = std::min(relaxed.onHostSpeculative * knobs.hostSpeculation, hosted), streamSpeculative = std::min(relaxed.streamedSpeculative * knobs.streamSpeculation, streamed);
+    const double shares[] = {hostSpeculative / others, (hosted - hostSpeculative) / others, streamSpeculative / others, (streamed - streamSpeculative) / others};
+    double owed[4] = {}, passed = 0;
+    for (size_t u = 0; u < units.size(); ++u) {
+      if (onDevice[u])
+        continue;
+      double middle = rest > 0 ? (passed + unitBytes[u] / 2) / rest : 0, tilt = knobs.skew * (1 - 2 * middle), sum = 0, now[4];
+      passed += unitBytes[u];
+      for (int w = 0; w < 4; ++w)
+        sum += now[w] = shares[w] * std::max(isSpeculative(ways[w]) ? 1 + tilt : 1 - tilt, 0.0);
+      int most = 0;
+      for (int w = 0; w < 4; ++w) {
+        owed[w] += sum > 0 ? unitBytes[u] * now[w] / sum : 0;
+        if (owed[w] > owed[most])
+          most = w;
+      }
+      owed[most] -= unitBytes[u];
+      for (uint32_t b : units[u])
+        choices.buckets[b] = ways[most];
+    }
+    double waiting = relaxed.onHostWaiting / others * rest;
+    // Gradients that wait for the verdict beside the engine: the last ones, which would have the longest way to hide.
+    for (size_t b = n; b-- > 0 && waiting > space.buckets[b].bytes / 2;)
+      if (choices.buckets[b] == UpdateWay::Host) {
+        choices.buckets[b] = UpdateWay::HostWaiting;
+        waiting -= space.buckets[b].bytes;
+      }
+    roundActivations(relaxed, choices);
+    // Weights that flow, evenly among those updated on the host.
+    double onHosts = 0, credit = 0;
+    for (size_t u = 0; u < units.size(); ++u)
+      onHosts += onHost(choices.buckets[units[u][0]]) ? unitBytes[u] : 0;
+    double flowing = onHosts > 0 ? std::min(relaxed.flows * total / onHosts, 1.0) : 0;
+    for (size_t u = 0; u < units.size(); ++u) {
+      if (!onHost(choices.buckets[units[u][0]]))
+        continue;
+      credit += flowing * unitBytes[u];
+      if (credit < unitBytes[u] / 2)
+        continue;
+      credit -= unitBytes[u];
+      for (uint32_t b : units[u])
+        for (const Piece &piece : space.buckets[b].pieces)
+          choices.flows[trained[piece.parameter].argument] = true;
+    }
+    choices.window = {std::min<uint64_t>(problem.bucketBytes, 64ull << 20), 2};
+    double fastest = 0;
+    for (const Curve::Point &point : machine.queues[machine.toCompute].link.points)
+      fastest = std::max(fastest, point.y);
+    choices.copyPace = knobs.pace * fastest;
+    choices.uploadLag = static_cast<uint32_t>(knobs.lag);
+    choices.streamSlots = static_cast<uint32_t>(knobs.slots);
+    choices.lead = knobs.lead;
+    return choices;
+  }
+
+  /// What leaves first stays away longest: of groups that are alike the first ones go to the host, the last ones stay, those between are computed again.
+  void roundActivations(const Bound &relaxed, PlanChoices &choices) const {
+    std::map<std::pair<uint64_t, int64_t>, std::vector<uint32_t>> classes;
+    for (uint32_t g = 0; g < space.groups.size(); ++g)
+      classes[{space.groups[g].bytes, std::llround(space.groups[g].seconds * 1e9)}].push_back(g);
+    for (auto &[key, members] : classes) {
+      double away = 0, again = 0;
+      for (uint32_t g : members) {
+        away += relaxed.offload[g];
+        again += relaxed.recompute[g];
+      }
+      size_t offloaded = std::lround(away), computed = std::lround(away + again) - offloaded;
+      for (size_t i = 0; i < members.size(); ++i)
+        choices.groups[members[i]] = i < offloaded ? ActivationWay::Offload : i < offloaded + computed ? ActivationWay::Recompute : ActivationWay::Keep;
+    }
+  }
+
+  void roundAndImprove() {
+    Knobs knobs;
+    struct Knob {
+      double Knobs::*field;
+      std::vector<double> values;
+    };
+    const std::vector<Knob> list{{&Knobs::hostRate, {0.8, 0.9, 1, 1.1}},
+                                 {&Knobs::memoryRate, {0.8, 0.9, 1, 1.1}},
+                                 {&Knobs::skew, {-0.3, 0, 0.3, 0.6, 1}},
+                                 {&Knobs::hostSpeculation, {0, 0.5, 0.8, 1, 1.2}},
+                                 {&Knobs::streamSpeculation, {0, 0.5, 1, 1.5}},
+                                 {&Knobs::pace, {0, 0.35, 0.5, 0.7}},
+                                 {&Knobs::linkRate, {0.7, 0.85, 1, 1.15}},
+                                 {&Knobs::device, {0, 0.02, 0.05, 0.1}},
+                                 {&Knobs::lead, {0.5, 1, 3, 8}},
+                                 {&Knobs::lag, {0, 4, 16, 1e6}},
+                                 {&Knobs::slots, {2, 3, 6}}};
+    PlanChoices choices;
+    std::pair<double, double> reserves{0, 0};
+    PlanCost current = attempt(knobs, choices, reserves);
+    if (!current.valid)
+      return;
+    offer(choices, current);
+    for (int round = 0; round < 2; ++round) {
+      bool changed = false;
+      for (const Knob &knob : list)
+        for (double value : knob.values) {
+          if (knobs.*knob.field == value)
+            continue;
+          Knobs tried = knobs;
+          tried.*knob.field = value;
+          PlanChoices other;
+          std::pair<double, double> now = reserves;
+          PlanCost cost = attempt(tried, other, now);
+          if (!cost.valid || !better(cost, current))
+            continue;
+          changed = true;
+          current = cost;
+          knobs = tried;
+          reserves = now;
+          offer(other, cost);
+        }
+      if (!changed)
+        break;
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Single choices
+  //===--------------------------------------------------------------------===//
+
+  /// Small problems: every single change, as long as one helps. Large ones: as many as the budget of simulations allows.
+  void improveChoices() {
+    size_t left = 40'000'000 / (200 * (problem.ops.size() + 4 * space.buckets.size() + 50));
+    left = std::clamp<size_t>(left, 40, 3000);
+    for (bool changed = true; changed && left > 0;) {
+      changed = false;
+      auto attempt = [&](PlanChoices &&choices) {
+        if (left == 0 || choices == best)
+          return;
+        --left;
+        PlanCost cost = space.cost(choices);
+        changed |= offer(choices, cost);
+      };
+      for (uint32_t b = 0; b < space.buckets.size() && left > 0; ++b)
+        for (UpdateWay way : {UpdateWay::Device, UpdateWay::Host, UpdateWay::HostWaiting, UpdateWay::HostSpeculative, UpdateWay::Streamed, UpdateWay::StreamedSpeculative}) {
+          PlanChoices choices = best;
+          for (uint32_t other : units[unitOf[b]])
+            if (other == b || way == UpdateWay::Device || best.buckets[other] == UpdateWay::Device)
+              choices.buckets[other] = way;
+          attempt(std::move(choices));
+        }
+      for (uint32_t g = 0; g < space.groups.size() && left > 0; ++g)
+        for (ActivationWay way : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute}) {
+          PlanChoices choices = best;
+          choices.groups[g] = way;
+          attempt(std::move(choices));
+        }
+    }
+  }
+
+  void tell(Placement &placement) const {
+    int64_t count[6] = {}, bytes[3] = {};
+    for (UpdateWay way : best.buckets)
+      ++count[static_cast<int>(way)];
+    for (size_t g = 0; g < space.groups.size(); ++g)
+      bytes[static_cast<int>(best.groups[g])] += space.groups[g].bytes;
+    auto us = static_cast<int64_t>(bestCost.seconds * 1e6);
+    placement.decisions.push_back({"buckets", "Placed", true, "fastest plan that was found",
+                                   {{"on_device", count[0]}, {"on_host", count[1]}, {"on_host_gradient_waits", count[2]}, {"on_host_speculative", count[3]},
+                                    {"streamed", count[4]}, {"streamed_speculative", count[5]}, {"step_us", us}}});
+    placement.decisions.push_back({"activations", "Placed", true, "between forward and backward",
+                                   {{"kept_bytes", bytes[0]}, {"offloaded_bytes", bytes[1]}, {"recomputed_bytes", bytes[2]}}});
+  }
+
+  const Problem &problem;
+  const std::vector<TrainedParameter> &trained;
+  const Machine &machine;
+  PlanSpace space;
+  std::vector<std::vector<uint32_t>> units; ///< of buckets
+  std::vector<double> unitBytes;
+  std::vector<uint32_t> unitOf;             ///< by bucket
+  PlanChoices best;
+  PlanCost bestCost;
+};
+
+class AutoPolicy : public PlacementPolicy {
+public:
+  const char *name() const override { return "auto"; }
+  bool supports(const Machine &, std::string &) const override { return true; }
+
+  Placement place(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine) const override {
+    Search search(problem, trained, machine);
+    Placement best = search.run();
+    PlanCost cost = search.cost();
+    if (!machine.offloads())
+      return best;
+    // Whatever another policy does better is taken from it.
+    for (const std::string &name : policyNames()) {
+      std::unique_ptr<PlacementPolicy> policy = findPolicy(name);
+      std::string why;
+      if (name == this->name() || !policy->supports(machine, why))
+        continue;
+      Placement other = policy->place(problem, trained, machine);
+      PlanCost otherCost = evaluate(problem, trained, machine, other);
+      bool fits = otherCost.valid && otherCost.excess(machine, 1) == 0, bestFits = cost.valid && cost.excess(machine, 1) == 0;
+      bool wins = fits && (!bestFits || (machine.timed() && otherCost.seconds < cost.seconds));
+      best.decisions.push_back({"policy " + name, wins ? "Taken" : "Rejected", wins, fits ? "compared by simulated time" : "does not fit",
+                                {{"step_us", static_cast<int64_t>(otherCost.seconds * 1e6)}}});
+      if (!wins)
+        continue;
+      std::vector<Decision> decisions = std::move(best.decisions);
+      decisions.insert(decisions.end(), other.decisions.begin(), other.decisions.end());
+      best = std::move(other);
+      best.decisions = std::move(decisions);
+      cost = otherCost;
+    }
+    return best;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<PlacementPolicy> planning::makeAuto() { return std::make_unique<AutoPolicy>(); }
