@@ -8,7 +8,7 @@
 //   bandwidth    half of 500 GB/s
 // gpu
 //   peaks        data sheet of GB200 NVL72, without sparsity, / 72: 2500 and 80 Tflop/s
-//   rates        the share of the peak that is fitted for GH200 (390 / 990); no rate of attention is known, so it counts as a product
+//   rates        the share of the peak that is fitted for GH200 (400 / 990); no rate of attention is known, so it counts as a product
 // cpu
 //   cores, bandwidth, rates   half of GH200's
 // h2d, d2h
@@ -21,9 +21,9 @@ module @"gb200" attributes {
     "gpu" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "hbm", "launch" = 3.0e-6, "bandwidth" = 6.0e12,
       "rates" = #dlti.map<
         "matmul" = #dlti.map<
-          "bf16" = #dlti.map<"flops" = 985.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
-          "f16" = #dlti.map<"flops" = 985.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
-          "f32" = #dlti.map<"flops" = 31.5e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>>>,
+          "bf16" = #dlti.map<"flops" = 1010.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
+          "f16" = #dlti.map<"flops" = 1010.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
+          "f32" = #dlti.map<"flops" = 32.3e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>>>,
       "peaks" = #dlti.map<"bf16" = 2500.0e12, "f16" = 2500.0e12, "f32" = 80.0e12>>,
     "cpu" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "host", "launch" = 5.0e-6, "cores" = 36, "bandwidth" = 1.775e11,
       "rates" = #dlti.map<"matmul" = #dlti.map<"f32" = 1.5e12>>>,

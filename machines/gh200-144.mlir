@@ -9,9 +9,9 @@ module @"gh200-144" attributes {
     "gpu" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "hbm", "launch" = 3.0e-6, "bandwidth" = 3.67e12,
       "rates" = #dlti.map<
         "matmul" = #dlti.map<
-          "bf16" = #dlti.map<"flops" = 390.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
-          "f16" = #dlti.map<"flops" = 390.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
-          "f32" = #dlti.map<"flops" = 26.4e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>>,
+          "bf16" = #dlti.map<"flops" = 400.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
+          "f16" = #dlti.map<"flops" = 400.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
+          "f32" = #dlti.map<"flops" = 27.1e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>>,
         "attention" = #dlti.map<"bf16" = 346.0e12, "f16" = 346.0e12>>,
       "peaks" = #dlti.map<"bf16" = 990.0e12, "f16" = 990.0e12, "f32" = 67.0e12>>,
     "cpu" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "host", "launch" = 5.0e-6, "cores" = 72, "bandwidth" = 3.55e11,

@@ -1,7 +1,8 @@
 // NVIDIA GH200: Grace (72 cores, 480 GB LPDDR5X) and Hopper (96 GB HBM3) joined by NVLink-C2C. GB are 10^9 bytes.
 //
-// [SO] is Lian et al., "SuperOffload", arXiv 2509.21271v1. "Fitted" numbers are fitted to the five rows of its ablation (Table 2) and to nothing else, in a model
-// that counts 24 T h^2 + 4 T s h flops a layer and 36 h + 9 heads s bytes a token and layer: matrix products of 390 Tflop/s then get its rows within 6.6%.
+// [SO] is Lian et al., "SuperOffload", arXiv 2509.21271v1. "Fitted" numbers are fitted to the five rows of its ablation (Table 2) and to nothing else, in our
+// simulator, with 24 T h^2 + 4 T s h flops a layer and 36 h + 9 heads s bytes a token and layer: products of 400 Tflop/s get those rows within 3.9% (bench/paper,
+// docs/benchmarks/paper.md).
 //
 // hbm
 //   total        data sheet
@@ -14,7 +15,7 @@
 //   launch       between 0.9 us, what a launch adds in a stream that is kept full (NVIDIA, "Getting Started with CUDA Graphs"), and the 4 to 6 us that the
 //                host takes for one
 //   bandwidth    that of hbm: one kernel can use all of it
-//   rates        matmul bf16 and f16: fitted, 390 Tflop/s; f32 without TF32: the same share (0.39) of its peak, not measured;
+//   rates        matmul bf16 and f16: fitted, 400 Tflop/s; f32 without TF32: the same share (0.40) of its peak, not measured;
 //                attention: 35% of the peak, FlashAttention-2 on H100 as measured in Shah et al., "FlashAttention-3", arXiv 2407.08608
 //   rates.share: cuBLAS computes tiles of at least 128 rows or columns, so a narrower product takes as long as one of 128 (NVIDIA, "Matrix Multiplication
 //                Background User's Guide", tile quantization). Nothing more is needed for small hidden sizes: with a constant rate and counted memory traffic
@@ -36,9 +37,9 @@ module @"gh200-96" attributes {
     "gpu" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "hbm", "launch" = 3.0e-6, "bandwidth" = 3.0e12,
       "rates" = #dlti.map<
         "matmul" = #dlti.map<
-          "bf16" = #dlti.map<"flops" = 390.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
-          "f16" = #dlti.map<"flops" = 390.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
-          "f32" = #dlti.map<"flops" = 26.4e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>>,
+          "bf16" = #dlti.map<"flops" = 400.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
+          "f16" = #dlti.map<"flops" = 400.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
+          "f32" = #dlti.map<"flops" = 27.1e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>>,
         "attention" = #dlti.map<"bf16" = 346.0e12, "f16" = 346.0e12>>,
       "peaks" = #dlti.map<"bf16" = 990.0e12, "f16" = 990.0e12, "f32" = 67.0e12>>,
     "cpu" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "host", "launch" = 5.0e-6, "cores" = 72, "bandwidth" = 3.55e11,

@@ -8,7 +8,7 @@
 //   bandwidth    8 x 38.4 = 307 GB/s by the data sheet, of which 0.8 is taken to be reached
 // gpu
 //   peaks        data sheet of H200 NVL, without sparsity: 835 and 60 Tflop/s
-//   rates        the share of the peak that is fitted for GH200 (390 / 990); attention 35% of the peak, as there
+//   rates        the share of the peak that is fitted for GH200 (400 / 990); attention 35% of the peak, as there
 // cpu
 //   cores        data sheet
 //   bandwidth    the share of host.bandwidth that Adam reaches on Grace: 355 / 500
@@ -23,9 +23,9 @@ module @"h200-pcie5" attributes {
     "gpu" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "hbm", "launch" = 3.0e-6, "bandwidth" = 3.6e12,
       "rates" = #dlti.map<
         "matmul" = #dlti.map<
-          "bf16" = #dlti.map<"flops" = 329.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
-          "f16" = #dlti.map<"flops" = 329.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
-          "f32" = #dlti.map<"flops" = 23.6e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>>,
+          "bf16" = #dlti.map<"flops" = 337.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
+          "f16" = #dlti.map<"flops" = 337.0e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>,
+          "f32" = #dlti.map<"flops" = 24.2e12, "share" = [[16, 0.125], [32, 0.25], [64, 0.5], [128, 1.0]]>>,
         "attention" = #dlti.map<"bf16" = 292.0e12, "f16" = 292.0e12>>,
       "peaks" = #dlti.map<"bf16" = 835.0e12, "f16" = 835.0e12, "f32" = 60.0e12>>,
     "cpu" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "host", "launch" = 5.0e-6, "cores" = 56, "bandwidth" = 1.75e11,
