@@ -9,7 +9,8 @@
 //   usable       0.92: context, library workspace and fragments take the rest (with [SO]'s 0.95 of host memory the published model sizes come out)
 //   bandwidth    3.0 TB/s reached of the data sheet's 4.0; [SO] Fig. 2 prints "up to 3000 GB/s"
 // host
-//   total, bandwidth   [SO] 5.1 and Table 1 (500 GB/s, shared by the CPU and both directions of the link; data sheet: up to 512)
+//   total, bandwidth   [SO] 5.1 and Table 1 (500 GB/s, shared by the CPU and both directions of the link; data sheet: up to 512). NVIDIA's Grace tuning guide ties the
+//                bandwidth to the capacity, so a 480 GB part may reach less
 //   usable       0.95
 // gpu
 //   launch       between 0.9 us, what a launch adds in a stream that is kept full (NVIDIA, "Getting Started with CUDA Graphs"), and the 4 to 6 us that the

@@ -61,7 +61,7 @@ private:
                 "micro-steps of a step, whose gradients are averaged (default 1)");
     line.value("precision", "fp32|bf16|fp16", options.precision, "type of compute (default fp32; the others do not run yet)");
 
-    line.value("machine", "NAME|FILE", options.machine, "cpu (default), superchip-emu, or a machine file");
+    line.value("machine", "NAME|FILE", options.machine, "cpu (default), superchip-emu, gh200-96, ..., or a machine file");
     line.value("policy", "NAME", options.policy,
                "resident, zero-offload, weight-flow, or auto (default): resident on cpu, else the first of them that fits");
     line.value("memory", "SPACE=SIZE,...", options.memory, "usable bytes of each memory, e.g. hbm=64MiB,host=1GiB");

@@ -46,6 +46,16 @@ struct LinkRates {
   std::vector<Point> curve;
 };
 
+/// Of the last level; 0 if the system does not say. (sysconf is wrong about it on virtual machines.)
+int64_t cacheBytes() {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size"); // "32768K"
+  int64_t size = 0;
+  char unit = 0;
+  if (!(file >> size >> unit))
+    return 0;
+  return size << (unit == 'K' ? 10 : unit == 'M' ? 20 : 0);
+}
+
 class Calibration {
 public:
   explicit Calibration(const CalibrateOptions &options) : options(options), emulation(options.machine == "superchip-emu") {
@@ -63,9 +73,10 @@ public:
     bool sharing;
     workers = host::divideThreads(queues, threads, sharing);
     repetitions = options.quick ? 3 : 11;
-    // 64 MiB a stream, less where memory is short.
-    uint64_t memory = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
-    elements = std::min<int64_t>(options.quick ? 1 << 20 : 16 << 20, int64_t(memory / 256)) / 65536 * 65536;
+    // A stream has 64 MiB, more where the caches are large (three are larger than they), less where memory is short.
+    int64_t memory = int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+    int64_t large = std::clamp<int64_t>(cacheBytes() / 3, 16 << 20, 64 << 20);
+    elements = std::max<int64_t>(std::min<int64_t>(options.quick ? 1 << 20 : large, memory / 256) / 65536, 1) * 65536;
     engines.resize(queues.size());
     links.resize(queues.size());
   }
@@ -293,20 +304,26 @@ bool Calibration::measureCopies(uint32_t q) {
       return false;
     links[q].launch = measure.wall() / kCount;
   }
+  Measure measure = start();
+  Range source = measure.filled(from, region), target = measure.range(to, region);
+  std::vector<std::pair<uint64_t, uint32_t>> sizes; ///< and first command
+  uint32_t last = 0;
   for (uint64_t size = least; size <= most; size *= 4) {
     // Spread over all of the region, so that small ones are no more in the caches than large ones.
-    Measure measure = start();
-    Range source = measure.filled(from, region), target = measure.range(to, region);
     uint64_t count = std::min<uint64_t>(region / size, 1024), stride = region / count;
+    sizes.push_back({size, last});
     for (uint64_t i = 0; i < count; ++i) {
       Range read = source, write = target;
       read.offset += i * stride, write.offset += i * stride;
       read.bytes = write.bytes = size;
-      measure.copy(q, read, write);
+      last = measure.copy(q, read, write) + 1;
     }
-    if (!measure.run(repetitions, problem))
-      return false;
-    links[q].curve.push_back({double(size), double(count * size) / measure.seconds(0, uint32_t(count))});
+  }
+  if (!measure.run(repetitions, problem))
+    return false;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    uint32_t begin = sizes[i].second, end = i + 1 < sizes.size() ? sizes[i + 1].second : last;
+    links[q].curve.push_back({double(sizes[i].first), double((end - begin) * sizes[i].first) / measure.seconds(begin, end)});
   }
   return true;
 }
@@ -390,8 +407,8 @@ std::string Calibration::text() const {
   char line[256];
   std::string text = "// Measured by forebay-run " FOREBAY_VERSION " --calibrate --machine=" + options.machine + (options.quick ? " --quick" : "") + " on " + date + ".\n";
   text += "// CPU: " + cpuName() + ", workers: " + split + "; kernels for " + instructionSet() + ", BLAS kernel " + blasKernel() + ".\n//\n";
-  std::snprintf(line, sizeof line, "// Medians of %u runs on the backend that trains; streams of %.0f MB, products up to %d. What the numbers mean: docs/machines.md.\n", repetitions,
-                double(elements) * 4e-6, options.quick ? 256 : 1024);
+  std::snprintf(line, sizeof line, "// Medians of up to %u runs on the backend that trains; streams of %.0f MiB, products up to %d. What the numbers mean: docs/machines.md.\n", repetitions,
+                double(elements) / (1 << 18), options.quick ? 256 : 1024);
   text += line;
   if (options.quick)
     text += "// --quick: the sizes are small enough for caches, and the runs few, so the numbers are rough.\n";
@@ -434,7 +451,7 @@ int forebay::rt::calibrate(const CalibrateOptions &options, Problems &problems) 
   Calibration calibration(options);
   std::string error;
   if (!calibration.run(error)) {
-    problems.error("--calibrate", error, "it needs about 1 GiB of memory; --quick needs a sixteenth");
+    problems.error("--calibrate", error, "it needs about 600 MiB of memory; --quick needs a sixteenth");
     return 1;
   }
   std::string text = calibration.text();

@@ -75,6 +75,10 @@ uint32_t Measure::copy(uint32_t queue, Range from, Range to) {
   return add(std::move(command));
 }
 
+/// A computer that is slow, or busy with something else, repeats less often.
+static constexpr unsigned kFewest = 3;
+static constexpr int64_t kLongest = 1000000000; // nanoseconds
+
 bool Measure::run(unsigned repetitions, std::string &error) {
   const Backend &backend = hostBackend();
   for (Space &space : program.spaces)
@@ -99,7 +103,8 @@ bool Measure::run(unsigned repetitions, std::string &error) {
         *reinterpret_cast<float *>(at + i) = 0.5f + float(draw() >> 8) / float(1 << 24);
   }
   std::vector<int64_t> before(program.step.size(), 0), after;
-  for (unsigned i = 0; i <= repetitions; ++i) {
+  int64_t spent = 0;
+  for (unsigned i = 0; i <= repetitions && (i <= kFewest || spent < kLongest); ++i) {
     backend.start(device, 1);
     StepTimes step;
     while (!backend.wait(device, i, 1000000000, step)) {
@@ -111,6 +116,7 @@ bool Measure::run(unsigned repetitions, std::string &error) {
       for (size_t c = 0; c < after.size(); ++c)
         times.back().push_back(after[c] - before[c]);
     }
+    spent += step.end - step.begin;
     backend.release(device);
     before = after;
   }

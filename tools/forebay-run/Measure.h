@@ -31,7 +31,7 @@ public:
   /// From now on commands of different queues do not wait for each other.
   void together() { ordered = false; }
 
-  /// Runs all commands once to warm up, then `repetitions` times. False with a reason if memory is missing.
+  /// Runs all commands once to warm up, then `repetitions` times, or less often (but 3 times) if that takes longer than a second. False with a reason if memory is missing.
   bool run(unsigned repetitions, std::string &error);
 
   /// Medians over the repetitions, in seconds: of a command, of commands [first, last) together, of the whole program.

@@ -194,4 +194,41 @@ TEST_F(ToProgram, RatesOfTheMachine) {
   EXPECT_NEAR(250e3 / copySeconds(m, m.toCompute, 250000), 60e9, 1e9);
 }
 
+// What must hold between the numbers of any machine.
+TEST_F(ToProgram, PresetsAreConsistent) {
+  for (const char *name : {"cpu", "superchip-emu", "gh200-96", "gh200-144", "gb200", "h200-pcie5", "a100-pcie4"}) {
+    SCOPED_TRACE(name);
+    forebay::planning::Machine m;
+    std::string error;
+    ASSERT_TRUE(forebay::planning::parseMachine(lower("mlp.mlir", name, "resident").machineModel, m, error)) << error;
+    EXPECT_EQ(m.name, name);
+    EXPECT_TRUE(m.timed());
+    bool gpu = std::string(name) != "cpu" && std::string(name) != "superchip-emu";
+    EXPECT_EQ(m.sideQueue >= 0, gpu);
+    EXPECT_EQ(m.peak(forebay::DType::BF16) > 0, gpu);
+    for (const auto &queue : m.queues) {
+      const auto &space = m.spaces[queue.compute && queue.name != "cpu" ? m.computeSpace : m.hostSpace];
+      EXPECT_GE(queue.launch, 0);
+      EXPECT_LT(queue.launch, 1e-4);
+      if (!queue.compute) {
+        ASSERT_FALSE(queue.link.points.empty());
+        for (const auto &point : queue.link.points)
+          EXPECT_LE(point.y, space.bandwidth) << queue.name;
+        continue;
+      }
+      EXPECT_GT(queue.bandwidth, 0);
+      EXPECT_LE(queue.bandwidth, space.bandwidth) << queue.name;
+      for (double bandwidth : queue.classBandwidth)
+        EXPECT_LE(bandwidth, space.bandwidth) << queue.name;
+      ASSERT_FALSE(queue.rates.empty());
+      for (const auto &rate : queue.rates) {
+        if (gpu && queue.name != "cpu")
+          EXPECT_LE(rate.flops, m.peak(rate.type)) << queue.name;
+        for (const auto &point : rate.share.points)
+          EXPECT_LE(point.y, 1) << queue.name;
+      }
+    }
+  }
+}
+
 } // namespace
