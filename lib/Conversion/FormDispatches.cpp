@@ -426,7 +426,7 @@ private:
     std::optional<StridedView> biasView, c = traceResult(result, layouts.outer(result));
     if (bias)
       biasView = traceView(bias);
-    if (!c || !cast<RankedTensorType>(op->getResult(0).getType()).getElementType().isF32())
+    if (!c)
       return std::nullopt;
     const Value operands[] = {op->getOperand(0), op->getOperand(1)};
     const ArrayAttr maps = op.getIndexingMaps();

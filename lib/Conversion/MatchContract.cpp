@@ -2,6 +2,8 @@
 
 #include "forebay/Conversion/MatchContract.h"
 
+#include "forebay/Conversion/RootOps.h"
+
 using namespace mlir;
 using namespace forebay;
 
@@ -137,8 +139,9 @@ std::optional<GemmMatch> forebay::matchContract(linalg::ContractOp op, const Str
       return std::nullopt;
     return view.strides[*position];
   };
+  Type element = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
   for (Type type : op->getOperandTypes())
-    if (!cast<RankedTensorType>(type).getElementType().isF32())
+    if (cast<RankedTensorType>(type).getElementType() != element || !hasKernels(element))
       return std::nullopt;
   if (bias && bias->offset != 0)
     return std::nullopt;

@@ -12,13 +12,15 @@
 using namespace mlir;
 using namespace forebay;
 
+bool forebay::hasKernels(Type element) { return element.isF32() || element.isBF16() || element.isF16(); }
+
 bool forebay::isBuiltinRoot(Operation *op) {
   if (auto reduce = dyn_cast<linalg::ReduceOp>(op))
     return reduceKind(reduce).has_value();
   return isa<train::SoftmaxOp, train::SoftmaxGradOp, train::LayerNormOp, train::LayerNormGradOp, train::RMSNormOp,
              train::RMSNormGradOp, train::AttentionOp, train::AttentionGradOp, train::RotaryOp, train::EmbeddingOp,
              train::EmbeddingGradOp, train::CrossEntropyOp, train::CrossEntropyGradOp, train::AccumulateOp,
-             train::NormPartialsOp, train::VerdictOp>(op);
+             train::NormPartialsOp, train::VerdictOp, train::CastOp>(op);
 }
 
 bool forebay::isCompiledRoot(Operation *op) {
@@ -72,7 +74,7 @@ std::optional<int64_t> forebay::reduceKind(linalg::ReduceOp op) {
     return std::nullopt;
   auto type = cast<RankedTensorType>(op.getInputs()[0].getType());
   DenseElementsAttr init = constantOf(op.getInits()[0]);
-  if (!type.getElementType().isF32() || !init || !init.isSplat())
+  if (!hasKernels(type.getElementType()) || !init || !init.isSplat())
     return std::nullopt;
   Operation &combiner = body.front();
   APFloat start = init.getSplatValue<APFloat>();

@@ -12,6 +12,9 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/CastInterfaces.h"
+
+#include <map>
 
 using namespace mlir;
 
@@ -36,6 +39,10 @@ struct Choice {
   bool compiled = false;
   SmallVector<int64_t> params, tiles, inplace;
   int64_t scratch = 0, workspace = 0, flops = 0;
+  int64_t executed = 0; ///< of `flops`, 0: all
+  offload::OpClass opClass = offload::OpClass::Elementwise;
+  Type type;            ///< of the operands of products; null: f32
+  int64_t width = 0, traffic = 0;
 
   /// The block as the array of int64 that it is.
   template <typename Params> void setParams(const Params &block) {
@@ -73,14 +80,132 @@ public:
                          train::LayerNormGradOp, train::RMSNormOp, train::RMSNormGradOp, train::AttentionOp,
                          train::AttentionGradOp, train::RotaryOp, train::EmbeddingOp, train::EmbeddingGradOp,
                          train::CrossEntropyOp, train::CrossEntropyGradOp, train::AccumulateOp, train::NormPartialsOp,
-                         train::VerdictOp>([&](auto op) { return selectFor(op); })
+                         train::VerdictOp, train::CastOp>([&](auto op) { return selectFor(op); })
                    .Default([&](Operation *op) { return op->emitError() << "no kernel computes it"; });
     if (failed(status))
       return failure();
+    setCost(root);
+    if (root && !choice.compiled)
+      addTypeToName(root);
     return choice;
   }
 
 private:
+  //===--------------------------------------------------------------------===//
+  // Cost
+  //===--------------------------------------------------------------------===//
+
+  /// Kernels of the types below f32 are others; what only moves bytes is one for all.
+  void addTypeToName(Operation *root) {
+    if (isa<train::CastOp, train::EmbeddingOp>(root))
+      return;
+    for (Type type : llvm::concat<const Type>(root->getOperandTypes(), root->getResultTypes()))
+      if (Type element = getElementTypeOrSelf(type); element.isBF16() || element.isF16()) {
+        choice.name += element.isBF16() ? "_bf16" : "_f16";
+        return;
+      }
+  }
+
+  void setCost(Operation *root) {
+    choice.opClass = classOf(root);
+    if (auto contract = dyn_cast_or_null<linalg::ContractOp>(root)) {
+      choice.flops = cast<train::CostOpInterface>(root).getFlops();
+      choice.width = smallestDimension(contract);
+    }
+    if (choice.opClass == offload::OpClass::Matmul || choice.opClass == offload::OpClass::Attention)
+      if (Type type = typeOf(root->getOperand(0)).getElementType(); !type.isF32())
+        choice.type = type;
+    if (root && !choice.compiled)
+      for (Value operand : root->getOperands())
+        if (isa<RankedTensorType>(operand.getType()))
+          if (std::optional<StridedView> view = traceView(operand); view && !isRead(view->base))
+            addRead(view->base, view->sizes, view->strides);
+    setTraffic();
+  }
+
+  offload::OpClass classOf(Operation *root) {
+    using offload::OpClass;
+    if (!root)
+      return OpClass::Elementwise; // copies and fills
+    if (isElementwise(root)) {
+      auto isCast = [](Operation &op) { return !isElementwise(&op) || isa<CastOpInterface>(op); };
+      return llvm::all_of(function.front(), isCast) ? OpClass::Cast : OpClass::Elementwise;
+    }
+    return llvm::TypeSwitch<Operation *, OpClass>(root)
+        .Case<linalg::ContractOp>([](auto) { return OpClass::Matmul; })
+        .Case<train::AttentionOp, train::AttentionGradOp>([](auto) { return OpClass::Attention; })
+        .Case<linalg::ReduceOp, train::SoftmaxOp, train::SoftmaxGradOp, train::LayerNormOp, train::LayerNormGradOp, train::RMSNormOp,
+              train::RMSNormGradOp, train::CrossEntropyOp, train::CrossEntropyGradOp, train::NormPartialsOp, train::VerdictOp>(
+            [](auto) { return OpClass::Reduction; })
+        .Case<train::EmbeddingOp, train::EmbeddingGradOp>([](auto) { return OpClass::Gather; })
+        .Case<train::UpdateOp>([](auto) { return OpClass::Optimizer; })
+        .Case<train::CastOp>([](auto) { return OpClass::Cast; })
+        .Default([](Operation *) { return OpClass::Elementwise; });
+  }
+
+  /// Of m, n, k, each the product of the dimensions that two of A, B, C share and the third lacks.
+  static int64_t smallestDimension(linalg::ContractOp op) {
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    int64_t m = 1, n = 1, k = 1;
+    for (auto [dim, size] : llvm::enumerate(cast<linalg::LinalgOp>(op.getOperation()).getStaticLoopRanges())) {
+      bool in[3];
+      for (unsigned i = 0; i < 3; ++i)
+        in[i] = maps[i].isFunctionOfDim(dim);
+      if (in[0] && in[1] && in[2])
+        continue;
+      (in[2] ? in[0] ? m : n : k) *= size;
+    }
+    return std::min({m, n, k});
+  }
+
+  bool isRead(Value base) const {
+    auto argument = dyn_cast<BlockArgument>(base);
+    return argument && reads.count(argument.getArgNumber());
+  }
+
+  /// The kernel reads these elements of `base`, an argument; what is repeated is read once.
+  void addRead(Value base, ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides) {
+    auto argument = dyn_cast<BlockArgument>(base);
+    if (!argument)
+      return;
+    int64_t elements = 1;
+    for (auto [size, stride] : llvm::zip(sizes, strides))
+      elements *= stride ? size : 1;
+    reads[argument.getArgNumber()] += elements * bytesOf(typeOf(base).getElementType());
+  }
+
+  /// Says the traffic where it is not all bytes of operands and results: slices, rows of a table. Arguments whose use is not known count whole.
+  void setTraffic() {
+    int64_t all = 0, read = 0, written = 0;
+    for (Value argument : function.getArguments()) {
+      int64_t bytes = sizeOf(argument) * bytesOf(typeOf(argument).getElementType());
+      auto known = reads.find(cast<BlockArgument>(argument).getArgNumber());
+      all += bytes;
+      read += known == reads.end() ? bytes : std::min(bytes, known->second);
+    }
+    for (Value value : function.front().getTerminator()->getOperands())
+      written += sizeOf(value) * bytesOf(typeOf(value).getElementType());
+    if (read != all)
+      choice.traffic = read + written;
+  }
+
+  /// Share of the query-key pairs that causal masks and windows leave, times `flops`.
+  template <typename Op> int64_t executedFlops(Op op) {
+    int64_t queries = shapeOf(op.getQuery())[2], keys = shapeOf(op.getKey())[2], pairs = 0, window = op.getWindow().value_or(0);
+    for (int64_t q = 0; q < queries; ++q) {
+      int64_t end = op.getCausal() ? std::min(q + 1, keys) : keys, begin = window ? std::max<int64_t>(0, q - window + 1) : 0;
+      pairs += std::max<int64_t>(0, end - begin);
+    }
+    int64_t square = queries * keys, flops = op.getFlops();
+    if (pairs == square)
+      return 0;
+    return flops / square * pairs + static_cast<int64_t>(static_cast<double>(flops % square) / square * pairs);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Kernels
+  //===--------------------------------------------------------------------===//
+
   /// The operation that does the work; null for copies and constants.
   Operation *findRoot() {
     Operation *last = nullptr;
@@ -99,8 +224,6 @@ private:
   StridedView resultView(Operation *op, unsigned index = 0) { return *traceResult(op->getResult(index), result(index)); }
 
   LogicalResult selectFor(linalg::ContractOp op) {
-    if (!typeOf(op->getResult(0)).getElementType().isF32())
-      return selectCompiled(op);
     std::optional<StridedView> a = traceView(op->getOperand(0)), b = traceView(op->getOperand(1)), bias;
     Value product = op->getResult(0);
     if (product.hasOneUse())
@@ -205,6 +328,7 @@ private:
     choice.setParams(p);
     choice.setLaunch(kernels::attentionLaunch(p));
     choice.flops = op.getFlops();
+    choice.executed = executedFlops(op);
     return success();
   }
 
@@ -219,6 +343,7 @@ private:
     choice.setParams(p);
     choice.setLaunch(kernels::attentionGradLaunch(p));
     choice.flops = op.getFlops();
+    choice.executed = executedFlops(op);
     return success();
   }
 
@@ -254,13 +379,15 @@ private:
     choice.name = "embedding";
     choice.setParams(p);
     choice.setLaunch(kernels::embeddingLaunch(p));
+    reads[0] = count * width * bytesOf(type); // rows, not the table
     return success();
   }
 
   LogicalResult selectFor(train::EmbeddingGradOp op) {
     int64_t vocab = shapeOf(op.getDtable())[0], count = sizeOf(op.getIds());
     int64_t width = vocab ? sizeOf(op.getDtable()) / vocab : 0;
-    kernels::EmbeddingParams p{vocab, width, count, bytesOf(typeOf(op.getIds()).getElementType()), 4, kernels::embeddingGradRowsPerTile(vocab, width)};
+    kernels::EmbeddingParams p{vocab, width, count, bytesOf(typeOf(op.getIds()).getElementType()),
+                               bytesOf(typeOf(op.getDtable()).getElementType()), kernels::embeddingGradRowsPerTile(vocab, width)};
     choice.name = "embedding_grad";
     choice.setParams(p);
     choice.setLaunch(kernels::embeddingGradLaunch(p));
@@ -288,6 +415,15 @@ private:
     choice.setLaunch(kernels::crossEntropyGradLaunch(p));
     choice.inplace = {1};
     choice.flops = 4 * p.rows * p.cols;
+    return success();
+  }
+
+  LogicalResult selectFor(train::CastOp op) {
+    auto nameOf = [](Type type) { return type.isF32() ? "f32" : type.isF64() ? "f64" : type.isBF16() ? "bf16" : "f16"; };
+    std::string name = std::string("cast_") + nameOf(typeOf(op.getInput()).getElementType()) + "_" + nameOf(typeOf(op.getResult()).getElementType());
+    if (failed(selectFlat(name, op.getInput(), 1)))
+      return failure();
+    choice.flops = sizeOf(op.getInput());
     return success();
   }
 
@@ -369,8 +505,10 @@ private:
       if (DenseElementsAttr constant = constantOf(result()); constant && constant.isSplat())
         return selectFill(constant);
       std::optional<StridedView> view = traceView(result());
-      if (view && isa<BlockArgument>(view->base) && selectCopy(*view))
+      if (view && isa<BlockArgument>(view->base) && selectCopy(*view)) {
+        addRead(view->base, view->sizes, view->strides);
         return success();
+      }
     }
     SmallVector<LoopNest, 1> nests;
     std::string why;
@@ -386,9 +524,21 @@ private:
         ops += node.kind == ScalarNode::Op;
       choice.flops += ops * nest.numElements();
     }
+    addReads(nests);
     choice.tiles = {tiles};
     selectInplace(nests);
     return success();
+  }
+
+  void addReads(ArrayRef<LoopNest> nests) {
+    for (const LoopNest &nest : nests)
+      for (auto [i, node] : llvm::enumerate(nest.nodes)) {
+        auto isSame = [&](const ScalarNode &other) {
+          return other.kind == ScalarNode::Load && other.operand == node.operand && other.access == node.access;
+        };
+        if (node.kind == ScalarNode::Load && node.operand < function.getNumArguments() && llvm::none_of(ArrayRef(nest.nodes).take_front(i), isSame))
+          addRead(function.getArgument(node.operand), nest.sizes, node.access.strides);
+      }
   }
 
   /// A result takes over the buffer of an argument of its size where every point reads just the element that it writes.
@@ -449,6 +599,7 @@ private:
 
   func::FuncOp function;
   Choice choice;
+  std::map<unsigned, int64_t> reads; ///< argument: bytes, where its use is known
 };
 
 struct SelectKernels : forebay::impl::ForebaySelectKernelsBase<SelectKernels> {
@@ -471,7 +622,8 @@ struct SelectKernels : forebay::impl::ForebaySelectKernelsBase<SelectKernels> {
       function->setAttr(offload::kKernelAttr,
                         offload::KernelAttr::get(&getContext(), choice->name, choice->compiled, choice->params,
                                                  choice->tiles, choice->scratch, choice->workspace, choice->inplace,
-                                                 choice->flops));
+                                                 choice->flops, choice->executed, choice->opClass, choice->type, choice->width,
+                                                 choice->traffic));
     }
     if (failedAny)
       signalPassFailure();

@@ -164,7 +164,7 @@ private:
   /// The training step, or the forward function under the name that the next levels know.
   bool buildStep() {
     if (options.import.forward) {
-      if (!runPasses(buildForwardPipeline))
+      if (!runPasses([&](OpPassManager &manager) { buildForwardPipeline(manager, options.precision); }))
         return false;
       module->lookupSymbol<func::FuncOp>("forward").setSymName("step");
       return true;
@@ -174,6 +174,7 @@ private:
     TrainPipelineOptions train;
     train.accumulate = options.accumulate;
     train.clipNorm = options.clipNorm.value_or(0.0);
+    train.precision = options.precision;
     return runPasses([&](OpPassManager &manager) { buildTrainPipeline(manager, train); });
   }
 

@@ -18,13 +18,19 @@ static void addCleanup(OpPassManager &manager) {
   manager.addPass(createCSEPass());
 }
 
-void forebay::buildForwardPipeline(OpPassManager &manager) {
+void forebay::buildForwardPipeline(OpPassManager &manager, StringRef precision) {
   buildTrainRaisePipeline(manager);
+  addCleanup(manager);
+  if (precision == "fp32")
+    return;
+  TrainMixedPrecisionOptions options;
+  options.type = precision == "fp16" ? "f16" : precision.str();
+  manager.addPass(createTrainMixedPrecision(options));
   addCleanup(manager);
 }
 
 void forebay::buildTrainPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
-  buildForwardPipeline(manager);
+  buildForwardPipeline(manager, options.precision);
   manager.addPass(createTrainDifferentiate());
   addCleanup(manager);
   manager.addPass(createTrainBuildStep({options.accumulate, options.clipNorm}));
@@ -37,7 +43,8 @@ void forebay::buildDispatchPipeline(OpPassManager &manager) {
 }
 
 void forebay::registerAllPipelines() {
-  PassPipelineRegistration<>("forebay-forward", "Imported to raised: all that a forward program needs", buildForwardPipeline);
+  PassPipelineRegistration<>("forebay-forward", "Imported to raised: all that a forward program needs",
+                                 [](OpPassManager &manager) { buildForwardPipeline(manager); });
   PassPipelineRegistration<TrainPipelineOptions>(
       "forebay-train", "Imported, with an optimizer, to step: raise, differentiate, build the step", buildTrainPipeline);
   PassPipelineRegistration<>("forebay-dispatch", "Step to dispatch: expand activations, form dispatches, select kernels", buildDispatchPipeline);

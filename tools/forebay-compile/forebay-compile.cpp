@@ -59,7 +59,7 @@ private:
                 "limit of the global gradient norm (default: no clipping)");
     line.custom("accumulate", "K", [&](StringRef text) { return readAccumulate(text); },
                 "micro-steps of a step, whose gradients are averaged (default 1)");
-    line.value("precision", "fp32|bf16|fp16", options.precision, "type of compute (default fp32; the others do not run yet)");
+    line.value("precision", "fp32|bf16|fp16", options.precision, "type of compute; masters stay fp32 (default fp32; the others can be planned, with --plan-only, not run yet)");
 
     line.value("machine", "NAME|FILE", options.machine, "cpu (default), superchip-emu, gh200-96, ..., or a machine file");
     line.value("policy", "NAME", options.policy,
@@ -115,10 +115,6 @@ private:
     else
       diags.error("command line", "more than one model given: " + llvm::join(models, ", ")).note("compile one at a time");
 
-    if (options.precision == "bf16" || options.precision == "fp16")
-      diags.error("--precision=" + options.precision, "reduced precision does not run yet").note("use --precision=fp32");
-    else if (options.precision != "fp32")
-      diags.error("--precision=" + options.precision, "there is no such precision").note("known: fp32, bf16, fp16");
     if (!planFile.empty())
       diags.error("--plan=" + planFile, "saved plans cannot be used yet").note("leave the option out");
     if (!whatIf.empty())
@@ -141,6 +137,11 @@ private:
       diags.error("--emit=" + emit, "there is no such level").note("known: train, async, cmd, llvm, plan, so");
     else
       options.emit = found->second;
+    if (options.precision != "fp32" && options.precision != "bf16" && options.precision != "fp16")
+      diags.error("--precision=" + options.precision, "there is no such precision").note("known: fp32, bf16, fp16");
+    else if (options.precision != "fp32" && !options.planOnly && (options.emit == EmitLevel::So || options.emit == EmitLevel::Llvm))
+      diags.error("--precision=" + options.precision, "mixed precision has no kernels yet: it can be planned today, not run")
+          .note("add --plan-only, or use --precision=fp32 for a program");
     if (options.emit == EmitLevel::So && !options.planOnly && options.output.empty())
       diags.error("command line", "no output given").note("add -o STEP.so");
 

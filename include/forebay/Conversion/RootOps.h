@@ -9,6 +9,9 @@
 
 namespace forebay {
 
+/// Element types in which products and reductions are built-in kernels; those of bf16 and f16 are planned, not written yet.
+bool hasKernels(mlir::Type element);
+
 /// Operations with a built-in kernel (linalg.contract apart, see MatchContract.h).
 bool isBuiltinRoot(mlir::Operation *op);
 /// Operations that become compiled loops: tensor.concat, pad, insert_slice, reductions without a built-in kernel, train.update.

@@ -23,10 +23,11 @@ struct TrainPipelineOptions : mlir::PassPipelineOptions<TrainPipelineOptions> {
   Option<int64_t> accumulate{*this, "accumulate", llvm::cl::desc("Micro-steps in a step"), llvm::cl::init(1)};
   Option<double> clipNorm{*this, "clip-norm", llvm::cl::desc("Limit of the global gradient norm; 0: no clipping"),
                           llvm::cl::init(0.0)};
+  Option<std::string> precision{*this, "precision", llvm::cl::desc("Type of compute: fp32, bf16 or fp16"), llvm::cl::init("fp32")};
 };
 
-/// `forebay-forward`: imported to raised.
-void buildForwardPipeline(mlir::OpPassManager &manager);
+/// `forebay-forward`: imported to raised, and to the type of compute if that is bf16 or fp16.
+void buildForwardPipeline(mlir::OpPassManager &manager, llvm::StringRef precision = "fp32");
 /// `forebay-train`: imported, with an optimizer (train-set-optimizer), to step.
 void buildTrainPipeline(mlir::OpPassManager &manager, const TrainPipelineOptions &options);
 /// `forebay-dispatch`: step to dispatch.

@@ -63,3 +63,8 @@ func.func @step(%a: !offload.buffer<hbm, tensor<4xf32>>, %b: !offload.buffer<hos
 
 // expected-error @below {{unknown kernel field 'scrach'}}
 func.func private @kernel() attributes {offload.kernel = #offload.kernel<"copy", scrach = 64>}
+
+// -----
+
+// expected-error @below {{unknown class of kernels 'gemm'}}
+func.func private @kernel() attributes {offload.kernel = #offload.kernel<"copy", class = gemm>}

@@ -4,6 +4,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -41,7 +42,9 @@ Attribute KernelAttr::parse(AsmParser &parser, Type) {
   std::string name;
   bool compiled = false;
   SmallVector<int64_t> params, tiles, inplace;
-  int64_t scratch = 0, workspace = 0, flops = 0;
+  int64_t scratch = 0, workspace = 0, flops = 0, executed = 0, width = 0, traffic = 0;
+  OpClass opClass = OpClass::Elementwise;
+  Type type;
   if (parser.parseLess() || parser.parseString(&name))
     return {};
   while (succeeded(parser.parseOptionalComma())) {
@@ -54,7 +57,31 @@ Attribute KernelAttr::parse(AsmParser &parser, Type) {
       continue;
     }
     SmallVectorImpl<int64_t> *list = key == "params" ? &params : key == "tiles" ? &tiles : key == "inplace" ? &inplace : nullptr;
-    int64_t *number = key == "scratch" ? &scratch : key == "workspace" ? &workspace : key == "flops" ? &flops : nullptr;
+    if (key == "class") {
+      StringRef value;
+      if (parser.parseEqual() || parser.parseKeyword(&value))
+        return {};
+      std::optional<OpClass> known = symbolizeOpClass(value);
+      if (!known) {
+        parser.emitError(loc, "unknown class of kernels '") << value << "'";
+        return {};
+      }
+      opClass = *known;
+      continue;
+    }
+    if (key == "type") {
+      if (parser.parseEqual() || parser.parseType(type))
+        return {};
+      continue;
+    }
+    int64_t *number = llvm::StringSwitch<int64_t *>(key)
+                          .Case("scratch", &scratch)
+                          .Case("workspace", &workspace)
+                          .Case("flops", &flops)
+                          .Case("executed", &executed)
+                          .Case("width", &width)
+                          .Case("traffic", &traffic)
+                          .Default(nullptr);
     if (!list && !number) {
       parser.emitError(loc, "unknown kernel field '") << key << "'";
       return {};
@@ -64,7 +91,7 @@ Attribute KernelAttr::parse(AsmParser &parser, Type) {
   }
   if (parser.parseGreater())
     return {};
-  return get(parser.getContext(), name, compiled, params, tiles, scratch, workspace, inplace, flops);
+  return get(parser.getContext(), name, compiled, params, tiles, scratch, workspace, inplace, flops, executed, opClass, type, width, traffic);
 }
 
 void KernelAttr::print(AsmPrinter &printer) const {
@@ -89,5 +116,12 @@ void KernelAttr::print(AsmPrinter &printer) const {
   number("workspace", getWorkspace());
   list("inplace", getInplace());
   number("flops", getFlops());
+  number("executed", getExecuted());
+  if (getOpClass() != OpClass::Elementwise)
+    printer << ", class = " << stringifyOpClass(getOpClass());
+  if (getType())
+    printer << ", type = " << getType();
+  number("width", getWidth());
+  number("traffic", getTraffic());
   printer << ">";
 }

@@ -175,7 +175,13 @@ private:
     out.params = op.getParams().value_or(kernel.getParams()).vec();
     out.tiles = op.getTiles().value_or(kernel.getTiles()).vec();
     out.scratch = kernel.getScratch();
-    out.cost.flops = op.getFlops() ? op.getFlops()->convertToDouble() : kernel.getFlops();
+    SmallVector<uint64_t> bytes = sizesOf(reads);
+    llvm::append_range(bytes, sizesOf(writes));
+    out.cost = costOf(function, kernel, bytes);
+    if (op.getFlops())
+      out.cost.flops = op.getFlops()->convertToDouble();
+    if (op.getTraffic())
+      out.cost.bytes = *op.getTraffic();
     if (auto parameter = op.getParameter())
       out.parameter = *parameter;
     out.inplace.assign(inputs, -1);

@@ -86,7 +86,7 @@ private:
     case CommandKind::Dispatch: {
       auto dispatch = cast<AsyncDispatchOp>(from);
       made = CmdDispatchOp::create(b, loc, queue, dispatch.getKernelAttr(), dispatch.getParamsAttr(), dispatch.getTilesAttr(), dispatch.getFlopsAttr(),
-                                   dispatch.getParameterAttr(), ranges, predicate, waitList, signal, label);
+                                   dispatch.getTrafficAttr(), dispatch.getParameterAttr(), ranges, predicate, waitList, signal, label);
       break;
     }
     case CommandKind::Copy:

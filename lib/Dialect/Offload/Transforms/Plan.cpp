@@ -168,10 +168,12 @@ private:
       func::FuncOp kernel = step.kernels[op.kernel];
       auto attr = kernel->getAttrOfType<KernelAttr>(kKernelAttr);
       auto array = [&](ArrayRef<int64_t> now, ArrayRef<int64_t> before) { return now == before ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(now); };
+      forebay::Cost usual = costOf(kernel, attr, sizesOf(op.operands));
       made = AsyncDispatchOp::create(
           b, opLoc, tokenType, engine(op), FlatSymbolRefAttr::get(kernel.getSymNameAttr()), predicate, first, second, waits, slices(ranges),
           array(op.params, attr.getParams()), array(op.tiles, attr.getTiles()),
-          op.cost.flops == attr.getFlops() ? FloatAttr() : b.getF64FloatAttr(op.cost.flops),
+          op.cost.flops == usual.flops ? FloatAttr() : b.getF64FloatAttr(op.cost.flops),
+          op.cost.bytes == usual.bytes ? IntegerAttr() : b.getI64IntegerAttr(op.cost.bytes),
           op.parameter < 0 ? IntegerAttr() : b.getI64IntegerAttr(argumentNumber[op.parameter]), label);
       break;
     }

@@ -51,6 +51,45 @@ uint64_t offload::bytesOf(RankedTensorType type) {
   return static_cast<uint64_t>(type.getNumElements()) * ((bits + 7) / 8);
 }
 
+std::optional<forebay::DType> offload::dtypeOf(Type type) {
+  if (type.isF32())
+    return forebay::DType::F32;
+  if (type.isF64())
+    return forebay::DType::F64;
+  if (type.isF16())
+    return forebay::DType::F16;
+  if (type.isBF16())
+    return forebay::DType::BF16;
+  auto integer = dyn_cast<IntegerType>(type);
+  switch (integer ? integer.getWidth() : 0) {
+  case 64:
+    return forebay::DType::I64;
+  case 32:
+    return forebay::DType::I32;
+  case 16:
+    return forebay::DType::I16;
+  case 8:
+    return integer.isUnsigned() ? forebay::DType::U8 : forebay::DType::I8;
+  case 1:
+    return forebay::DType::Bool;
+  }
+  return std::nullopt;
+}
+
+forebay::Cost offload::costOf(func::FuncOp function, KernelAttr kernel, ArrayRef<uint64_t> bytes) {
+  forebay::Cost cost;
+  cost.cls = static_cast<forebay::OpClass>(kernel.getOpClass());
+  if (kernel.getType())
+    cost.type = dtypeOf(kernel.getType()).value_or(forebay::DType::F32);
+  cost.flops = kernel.getExecuted() ? kernel.getExecuted() : kernel.getFlops();
+  cost.bytes = kernel.getTraffic();
+  if (!cost.bytes) // not of the workspace, which comes last
+    for (uint64_t size : bytes.take_front(function.getNumArguments() + function.getNumResults()))
+      cost.bytes += size;
+  cost.width = kernel.getWidth();
+  return cost;
+}
+
 static forebay::Role roleOf(train::Role role) {
   switch (role) {
   case train::Role::Input:
@@ -193,7 +232,10 @@ private:
     out.tiles = kernel.getTiles().vec();
     out.scratch = kernel.getScratch();
     out.workspace = kernel.getWorkspace();
-    out.cost.flops = kernel.getFlops();
+    SmallVector<uint64_t> bytes;
+    for (Type type : llvm::concat<const Type>(op.getOperandTypes(), op.getResultTypes()))
+      bytes.push_back(bytesOf(cast<RankedTensorType>(type)));
+    out.cost = costOf(function, kernel, bytes);
     if (out.label.empty())
       out.label = op.getKernel().str();
 
@@ -224,12 +266,33 @@ private:
       out.phase = planning::Phase::Verdict;
       return needs(0, 3);
     }
+    if (name.starts_with("cast_")) {
+      out.kind = kindOfCast(op);
+      return needs(1, 3);
+    }
     if (out.phase == planning::Phase::Update && op.getNumOperands() >= 4) {
       auto parameter = dyn_cast<BlockArgument>(op.getOperand(0));
       if (parameter && step.function.getArgAttr(parameter.getArgNumber(), "train.donate"))
         out.kind = OpKind::Update;
     }
     return success();
+  }
+
+  /// Between a parameter or its gradient and the compute type, or anything else.
+  OpKind kindOfCast(DispatchOp op) {
+    if (op.getNumOperands() != 1 || op.getNumResults() != 1)
+      return OpKind::Compute;
+    if (auto argument = dyn_cast<BlockArgument>(op.getOperand(0))) {
+      auto role = step.function.getArgAttrOfType<train::RoleAttr>(argument.getArgNumber(), train::kRoleAttr);
+      if (role && role.getValue() == train::Role::Parameter)
+        return OpKind::CastWeight;
+    }
+    auto isOfGradients = [](Operation *user) {
+      auto phase = user->getAttrOfType<train::PhaseAttr>(train::kPhaseAttr);
+      return phase && phase.getValue() != train::Phase::Forward && phase.getValue() != train::Phase::Backward;
+    };
+    bool gradient = !op.getResult(0).use_empty() && llvm::all_of(op.getResult(0).getUsers(), isOfGradients);
+    return gradient ? OpKind::CastGradient : OpKind::Compute;
   }
 
   StepProblem step;

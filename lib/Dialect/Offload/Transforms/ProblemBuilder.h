@@ -3,6 +3,7 @@
 #ifndef FOREBAY_LIB_DIALECT_OFFLOAD_TRANSFORMS_PROBLEMBUILDER_H
 #define FOREBAY_LIB_DIALECT_OFFLOAD_TRANSFORMS_PROBLEMBUILDER_H
 
+#include "forebay/Dialect/Offload/IR/Offload.h"
 #include "forebay/Planning/Problem.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -31,6 +32,16 @@ mlir::LogicalResult expectPhase(mlir::ModuleOp module, llvm::StringRef pass, llv
 
 /// Bytes of a contiguous tensor; an i1 takes one.
 uint64_t bytesOf(mlir::RankedTensorType type);
+
+std::optional<DType> dtypeOf(mlir::Type type);
+
+/// What one execution of `kernel` on buffers (or parts) of these sizes costs: inputs, results, whatever follows.
+Cost costOf(mlir::func::FuncOp function, KernelAttr kernel, llvm::ArrayRef<uint64_t> bytes);
+
+/// Sizes of ranges, for costOf.
+template <typename Ranges> llvm::SmallVector<uint64_t> sizesOf(const Ranges &ranges) {
+  return llvm::map_to_vector(ranges, [](auto &range) { return range.bytes; });
+}
 
 } // namespace forebay::offload
 

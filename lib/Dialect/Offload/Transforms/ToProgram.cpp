@@ -27,31 +27,6 @@ using forebay::Program;
 using forebay::Tensor;
 using namespace forebay::offload;
 
-static std::optional<DType> dtypeOf(Type type) {
-  if (type.isF32())
-    return DType::F32;
-  if (type.isF64())
-    return DType::F64;
-  if (type.isF16())
-    return DType::F16;
-  if (type.isBF16())
-    return DType::BF16;
-  auto integer = dyn_cast<IntegerType>(type);
-  switch (integer ? integer.getWidth() : 0) {
-  case 64:
-    return DType::I64;
-  case 32:
-    return DType::I32;
-  case 16:
-    return DType::I16;
-  case 8:
-    return integer.isUnsigned() ? DType::U8 : DType::I8;
-  case 1:
-    return DType::Bool;
-  }
-  return std::nullopt;
-}
-
 /// Number of a hyper-parameter; booleans are 0 and 1.
 static double numberOf(Attribute attr) {
   if (auto boolean = dyn_cast<BoolAttr>(attr))
@@ -337,16 +312,20 @@ private:
     c.params = op.getParams().value_or(kernel.getParams()).vec();
     c.tiles = op.getTiles().value_or(kernel.getTiles()).vec();
     c.scratch = kernel.getScratch();
-    c.cost.flops = op.getFlops() ? op.getFlops()->convertToDouble() : kernel.getFlops();
+    c.cost = costOf(function, kernel, sizesOf(c.operands));
+    if (op.getFlops())
+      c.cost.flops = op.getFlops()->convertToDouble();
+    if (op.getTraffic())
+      c.cost.bytes = *op.getTraffic();
     if (auto parameter = op.getParameter())
       c.tensor = *parameter;
     if (!kernel.getCompiled() && kernel.getName() == "verdict" && kernel.getParams().size() >= 3) {
       program.hasClip = kernel.getParams()[1];
       program.clipNorm = program.hasClip ? kernels::fromBits(kernel.getParams()[2]) : 0;
     }
-    bool product = !kernel.getCompiled() && (kernel.getName() == "gemm" || kernel.getName() == "attention");
+    bool product = c.cost.cls == forebay::OpClass::Matmul || c.cost.cls == forebay::OpClass::Attention;
     if (product && c.phase == "forward")
-      forwardFlops += c.cost.flops;
+      forwardFlops += kernel.getFlops();
     return success();
   }
 

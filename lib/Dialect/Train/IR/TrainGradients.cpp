@@ -50,6 +50,11 @@ LogicalResult SigmoidOp::buildGradient(OpBuilder &builder, ValueRange grads, Arr
   return success();
 }
 
+LogicalResult CastOp::buildGradient(OpBuilder &builder, ValueRange grads, ArrayRef<bool>, SmallVectorImpl<Value> &out) {
+  out[0] = CastOp::create(builder, getLoc(), getInput().getType(), grads[0]);
+  return success();
+}
+
 LogicalResult DetachOp::buildGradient(OpBuilder &, ValueRange, ArrayRef<bool>, SmallVectorImpl<Value> &) {
   return success();
 }

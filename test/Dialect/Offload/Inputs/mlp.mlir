@@ -38,9 +38,9 @@ module attributes {offload.phase = "dispatch", train.dims = {batch = 16 : i64},
     %nw2, %nm2 = offload.dispatch @update2(%w2, %dw2, %m2, %s1, %v) {train.phase = #train.phase<update>} : (tensor<256x128xf32>, tensor<256x128xf32>, tensor<256x128xf32>, tensor<2xf32>, tensor<4xf32>) -> (tensor<256x128xf32>, tensor<256x128xf32>)
     return %loss, %v, %nw1, %nw2, %nm1, %nm2 : tensor<f32>, tensor<4xf32>, tensor<64x256xf32>, tensor<256x128xf32>, tensor<64x256xf32>, tensor<256x128xf32>
   }
-  func.func private @gemm1(tensor<16x64xf32>, tensor<64x256xf32>, tensor<256xf32>) -> tensor<16x256xf32> attributes {offload.kernel = #offload.kernel<"gemm", params = [16, 256, 64], tiles = [1], flops = 524288>}
+  func.func private @gemm1(tensor<16x64xf32>, tensor<64x256xf32>, tensor<256xf32>) -> tensor<16x256xf32> attributes {offload.kernel = #offload.kernel<"gemm", params = [16, 256, 64], tiles = [1], flops = 524288, class = matmul, width = 16>}
   func.func private @relu(tensor<16x256xf32>) -> tensor<16x256xf32> attributes {offload.kernel = #offload.kernel<"relu", compiled, tiles = [1], inplace = [0], flops = 4096>}
-  func.func private @gemm2(tensor<16x256xf32>, tensor<256x128xf32>) -> tensor<16x128xf32> attributes {offload.kernel = #offload.kernel<"gemm", params = [16, 128, 256], tiles = [1], flops = 1048576>}
+  func.func private @gemm2(tensor<16x256xf32>, tensor<256x128xf32>) -> tensor<16x128xf32> attributes {offload.kernel = #offload.kernel<"gemm", params = [16, 128, 256], tiles = [1], flops = 1048576, class = matmul, width = 16>}
   func.func private @loss(tensor<16x128xf32>, tensor<16xi64>) -> (tensor<f32>, tensor<16xf32>) attributes {offload.kernel = #offload.kernel<"cross_entropy", tiles = [1, 1], scratch = 256, workspace = 64>}
   func.func private @dloss(tensor<16x128xf32>, tensor<16xi64>, tensor<16xf32>) -> tensor<16x128xf32> attributes {offload.kernel = #offload.kernel<"cross_entropy_grad", tiles = [1], inplace = [0]>}
   func.func private @dgemm2(tensor<16x256xf32>, tensor<16x128xf32>) -> tensor<256x128xf32> attributes {offload.kernel = #offload.kernel<"gemm", tiles = [1], scratch = 4096>}

@@ -65,6 +65,15 @@ def Offload_Access : I32EnumAttr<"Access", "what a command does to a range", [
   let genSpecializedAttr = 0;
 }
 
+def Offload_OpClass : I32EnumAttr<"OpClass", "what a kernel does most; same numbers as forebay::OpClass of the program", [
+  I32EnumAttrCase<"Elementwise", 0, "elementwise">, I32EnumAttrCase<"Matmul", 1, "matmul">, I32EnumAttrCase<"Attention", 2, "attention">,
+  I32EnumAttrCase<"Reduction", 3, "reduction">, I32EnumAttrCase<"Gather", 4, "gather">, I32EnumAttrCase<"Optimizer", 5, "optimizer">,
+  I32EnumAttrCase<"Cast", 6, "cast">
+]> {
+  let cppNamespace = "::forebay::offload";
+  let genSpecializedAttr = 0;
+}
+
 def Offload_RangeAttr : AttrDef<Offload_Dialect, "Range"> {
   let mnemonic = "range";
   let summary = "Bytes of an arena";
@@ -90,12 +99,19 @@ def Offload_KernelAttr : AttrDef<Offload_Dialect, "Kernel"> {
     phase, from the shapes alone. `scratch`: bytes that each worker needs. `workspace`: bytes of an extra buffer that lives
     as long as the dispatch, passed after the results. `inplace`: for each result, the function argument whose buffer it may take over
     (element i of the result must then depend on no element of that argument but i, unless the kernel reads before it writes), or -1.
-    `flops`: for reports.
+
+    What it costs, for the planner and the simulator (`forebay::Cost`): `flops` counts 2mnk for a product and the full square for attention;
+    `executed` is what the kernel does of it (a causal mask hides about half), absent: all. `class`: machines have rates by class, absent:
+    elementwise. `type` of the operands of products, absent: f32. `width`: the smallest of m, n, k of a product. `traffic`: bytes read and
+    written, absent: all bytes of operands and results.
   }];
   let parameters = (ins StringRefParameter<"name">:$name, DefaultValuedParameter<"bool", "false">:$compiled,
     OptionalArrayRefParameter<"int64_t">:$params, OptionalArrayRefParameter<"int64_t">:$tiles,
     DefaultValuedParameter<"int64_t", "0">:$scratch, DefaultValuedParameter<"int64_t", "0">:$workspace,
-    OptionalArrayRefParameter<"int64_t">:$inplace, DefaultValuedParameter<"int64_t", "0">:$flops);
+    OptionalArrayRefParameter<"int64_t">:$inplace, DefaultValuedParameter<"int64_t", "0">:$flops,
+    DefaultValuedParameter<"int64_t", "0">:$executed,
+    DefaultValuedParameter<"::forebay::offload::OpClass", "::forebay::offload::OpClass::Elementwise">:$opClass,
+    OptionalParameter<"::mlir::Type">:$type, DefaultValuedParameter<"int64_t", "0">:$width, DefaultValuedParameter<"int64_t", "0">:$traffic);
   // #offload.kernel<"gemm", tiles = [4, 2], scratch = 4096>: what has its default is left out.
   let hasCustomAssemblyFormat = 1;
 }

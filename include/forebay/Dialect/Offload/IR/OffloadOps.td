@@ -65,14 +65,15 @@ def Offload_AsyncDispatchOp : Offload_AsyncOp<"dispatch", [AttrSizedOperandSegme
     `predicate` says at which micro-steps it runs.
 
     A piece of a flat kernel works on parts of its buffers: `slices` has offset and size in bytes for each input and output (absent:
-    whole buffers); `params`, `tiles`, `flops` replace those of the kernel.
+    whole buffers); `params`, `tiles`, `flops` (executed), `traffic` replace those of the kernel.
+    An update (class `optimizer`) may lack its last input, the verdict, where it speculates, and may have one more output, the weight in the compute type.
     `parameter`: number of the argument whose update or norm this is.
   }];
   let arguments = (ins Offload_EngineAttr:$engine, FlatSymbolRefAttr:$kernel,
     DefaultValuedAttr<Offload_PredicateAttr, "::forebay::offload::Predicate::Always">:$predicate,
     Variadic<Offload_BufferType>:$inputs, Variadic<Offload_BufferType>:$outputs, Variadic<Offload_TokenType>:$after,
     OptionalAttr<DenseI64ArrayAttr>:$slices, OptionalAttr<DenseI64ArrayAttr>:$params, OptionalAttr<DenseI64ArrayAttr>:$tiles,
-    OptionalAttr<F64Attr>:$flops, OptionalAttr<I64Attr>:$parameter, OptionalAttr<StrAttr>:$label);
+    OptionalAttr<F64Attr>:$flops, OptionalAttr<I64Attr>:$traffic, OptionalAttr<I64Attr>:$parameter, OptionalAttr<StrAttr>:$label);
   let results = (outs Offload_TokenType:$token);
   let assemblyFormat = [{ $engine $kernel `(` $inputs `)` `to` `(` $outputs `)` (`after` `(` $after^ `)`)? attr-dict
     `:` custom<BufferTypes>(type($inputs)) `to` custom<BufferTypes>(type($outputs)) }];
@@ -153,9 +154,9 @@ class Offload_CmdOp<string mnemonic, dag more, string format, list<Trait> traits
 
 def Offload_CmdDispatchOp : Offload_CmdOp<"dispatch", (ins FlatSymbolRefAttr:$kernel,
     OptionalAttr<DenseI64ArrayAttr>:$params, OptionalAttr<DenseI64ArrayAttr>:$tiles, OptionalAttr<F64Attr>:$flops,
-    OptionalAttr<I64Attr>:$parameter), "$kernel"> {
+    OptionalAttr<I64Attr>:$traffic, OptionalAttr<I64Attr>:$parameter), "$kernel"> {
   let summary = "Command: runs a kernel";
-  let description = [{ Ranges in the kernel's order: inputs, results, workspace. `params`, `tiles`, `flops` replace those of the kernel. }];
+  let description = [{ Ranges in the kernel's order: inputs, results, workspace. `params`, `tiles`, `flops` (executed), `traffic` replace those of the kernel. }];
 }
 def Offload_CmdCopyOp : Offload_CmdOp<"copy", (ins), ""> {
   let summary = "Command: copies; ranges in pairs, source and target";

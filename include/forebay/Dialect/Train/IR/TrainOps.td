@@ -71,6 +71,18 @@ def Train_DetachOp : Train_Op<"detach", [Pure, SameOperandsAndResultType, Gradie
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
 
+def Train_CastOp : Train_Op<"cast", [Pure, SameOperandsAndResultShape, Gradient]> {
+  let summary = "A tensor in another floating-point type, as a buffer of its own";
+  let description = [{
+    Boundary between the type of masters, moments and gradients (f32) and the type of compute: `train-mixed-precision` casts each
+    parameter once, and the gradient of that cast brings the parameter's gradient back. Unlike `arith.truncf` and `extf`
+    it is never part of another kernel, so that the planner may choose where it runs and what moves. Rounds to nearest, ties to even.
+  }];
+  let arguments = (ins Train_FloatTensor:$input);
+  let results = (outs Train_FloatTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `to` type($result)";
+}
+
 //===----------------------------------------------------------------------===//
 // Index expressions
 //===----------------------------------------------------------------------===//

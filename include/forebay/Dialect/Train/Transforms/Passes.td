@@ -41,6 +41,36 @@ def TrainDifferentiate : Pass<"train-differentiate", "::mlir::ModuleOp"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
+def TrainMixedPrecision : Pass<"train-mixed-precision", "::mlir::ModuleOp"> {
+  let summary = "Forward, and with it backward, in bf16 or f16; masters, statistics and the loss in f32";
+  let description = [{
+    Runs on `@forward`, raised, before `train-differentiate`. Each f32 parameter, trained or frozen, is cast once (`train.cast`), in front of its first
+    reader; whatever is computed from a parameter is of the type `type`:
+
+    ```mlir
+    %0 = linalg.contract ... ins(%x, %w : tensor<8x4xf32>, tensor<3x4xf32>) outs(%zero : tensor<8x3xf32>) -> tensor<8x3xf32>
+    // becomes
+    %c = train.cast %w : tensor<3x4xf32> to tensor<3x4xbf16>
+    %t = arith.truncf %x : tensor<8x4xf32> to tensor<8x4xbf16>
+    %0 = linalg.contract ... ins(%t, %c : tensor<8x4xbf16>, tensor<3x4xbf16>) outs(%zero : tensor<8x3xbf16>) -> tensor<8x3xbf16>
+    ```
+
+    * Products, elementwise operations, views, softmax, norms, attention, rotary and embedding give the compute type. Norms keep mean and
+      rstd, attention and cross entropy lse, in f32; so are tables of rotary and float masks that no parameter reaches. Kernels of the
+      compute type keep their sums in f32 and round once.
+    * Cross entropy takes logits of the compute type and gives an f32 loss. Sums (`linalg.reduce`), operations that the pass does not know, and the
+      function's results go on in f32; an elementwise operation with an operand of the compute type comes back to it.
+    * Constants that are finite stay finite.
+    * Differentiation gives gradients the type of their value: a parameter's comes out in the compute type and goes through `train.cast` to f32
+      before it is accumulated, measured and applied.
+
+    Errors: no `@forward`; another type than bf16 and f16.
+  }];
+  let options = [Option<"type", "type", "std::string", "\"bf16\"", "Compute type: bf16 or f16">];
+  let dependentDialects = ["::forebay::train::TrainDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
+}
+
 //===----------------------------------------------------------------------===//
 // Raising: `train-raise` runs these in the order below, between canonicalize and cse
 //===----------------------------------------------------------------------===//
