@@ -2,8 +2,11 @@
 
 #include "TimeReport.h"
 
+#include "forebay/Planning/Timeline.h"
+
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 using namespace forebay;
 using namespace forebay::planning;
@@ -31,11 +34,24 @@ static double executedFlops(const Program &program) {
   return flops;
 }
 
+static std::vector<TimeReport::Idle> idleOf(const Program &program, const SimModel &model, const SimResult &result, uint32_t queue) {
+  std::vector<double> byTask = idleByTask(model, result, queue);
+  std::map<std::pair<std::string, std::string>, double> sums;
+  for (size_t i = 0; i < byTask.size(); ++i)
+    if (byTask[i] > 0)
+      sums[{program.queues[program.step[i].queue].name, program.step[i].phase}] += byTask[i];
+  std::vector<TimeReport::Idle> list;
+  for (auto &[where, seconds] : sums)
+    list.push_back({where.first, where.second, seconds});
+  std::stable_sort(list.begin(), list.end(), [](const TimeReport::Idle &a, const TimeReport::Idle &b) { return a.seconds > b.seconds; });
+  return list;
+}
+
 std::optional<TimeReport> planning::reportTime(const Program &program, const Machine &machine, std::string &why) {
   if (!canSimulate(program, machine, why))
     return std::nullopt;
   SimModel model = modelOf(program, machine);
-  SimResult result = simulate(model);
+  SimResult result = simulate(model, /*spans=*/true);
   if (!result.stuck.empty()) {
     why = result.stuck;
     return std::nullopt;
@@ -49,6 +65,9 @@ std::optional<TimeReport> planning::reportTime(const Program &program, const Mac
     if (used[q])
       report.queues.push_back({program.queues[q].name, result.busy[q]});
   report.engine = machine.queues[machine.computeQueue].name;
+  for (uint32_t q = 0; q < model.queues; ++q)
+    if (program.queues[q].name == report.engine)
+      report.idle = idleOf(program, model, result, q);
   for (size_t c = 0; c < model.channels.size(); ++c)
     if (model.channels[c].rate > 0 && result.moved[c] > 0)
       report.channels.push_back({model.channels[c].name, result.moved[c], model.channels[c].rate});
@@ -130,7 +149,7 @@ static std::string readableRate(double rate) {
   return rate >= 1e12 ? format("%.2f TB/s", rate * 1e-12) : format("%.1f GB/s", rate * 1e-9);
 }
 
-static std::string flopsText(double flops) { return flops >= 1e11 ? format("%.1f TFLOPS", flops * 1e-12) : format("%.3g GFLOPS", flops * 1e-9); }
+static std::string flopsText(double flops) { return flops >= 1e12 ? format("%.1f TFLOPS", flops * 1e-12) : format("%.3g GFLOPS", flops * 1e-9); }
 
 static void addTable(const PlanReport &report, const TimeReport &time, std::string &out) {
   auto row = [&](std::string label, std::string second, std::string third) {
@@ -143,6 +162,15 @@ static void addTable(const PlanReport &report, const TimeReport &time, std::stri
   for (const TimeReport::Channel &channel : time.channels)
     if (channel.rate > 1) // of an engine that queues share: 1
       row("  " + channel.name + " traffic", readableRate(channel.rate), percent(time.share(channel)));
+  bool first = true;
+  for (const TimeReport::Idle &idle : time.idle) {
+    if (idle.seconds < 1e-3 * time.stepSeconds)
+      break;
+    if (first)
+      row(time.engine + " waits for", "time", "of the step");
+    first = false;
+    row("  " + idle.queue + ", " + idle.phase, readableSeconds(idle.seconds), percent(idle.seconds / time.stepSeconds));
+  }
   if (report.sensitivities.empty())
     return;
   row("what would help", "saves", "of the step");
@@ -205,6 +233,10 @@ std::string planning::timeJson(const PlanReport &report) {
   for (const TimeReport::Queue &queue : time.queues)
     list += (list.empty() ? "" : ", ") + jsonText(queue.name) + ": {\"busy_s\": " + number(queue.busy) + ", \"share\": " + number(time.share(queue)) + "}";
   field("queues", "{" + list + "}");
+  list.clear();
+  for (const TimeReport::Idle &idle : time.idle)
+    list += (list.empty() ? "" : ", ") + std::string("{\"queue\": ") + jsonText(idle.queue) + ", \"phase\": " + jsonText(idle.phase) + ", \"seconds\": " + number(idle.seconds) + "}";
+  field("idle", "[" + list + "]");
   list.clear();
   for (const TimeReport::Channel &channel : time.channels)
     list += (list.empty() ? "" : ", ") + std::string("{\"name\": ") + jsonText(channel.name) + ", \"moved\": " + number(channel.moved) + ", \"rate\": " +

@@ -176,3 +176,63 @@ MemoryCurve planning::memoryOf(const Program &program, const SimResult &result, 
   }
   return curve;
 }
+
+std::vector<Cause> planning::causesOf(const SimModel &model, const SimResult &result) {
+  const std::vector<SimSpan> &spans = result.spans;
+  const size_t n = model.tasks.size(), micros = std::max(model.accumulate, 1u);
+  std::vector<int64_t> at(n * micros, -1);
+  std::vector<std::vector<uint32_t>> queues(model.queues); // spans that take time, by start
+  for (uint32_t s = 0; s < spans.size(); ++s) {
+    if (spans[s].end <= spans[s].start)
+      continue;
+    at[spans[s].micro * n + spans[s].task] = s;
+    queues[model.tasks[spans[s].task].queue].push_back(s);
+  }
+  const double period = result.stepSeconds;
+  std::vector<Cause> causes(spans.size());
+  for (const std::vector<uint32_t> &queue : queues)
+    for (size_t i = 0; i < queue.size(); ++i) {
+      const SimSpan &span = spans[queue[i]];
+      Cause &cause = causes[queue[i]];
+      cause.span = queue[i ? i - 1 : queue.size() - 1];
+      cause.before = i == 0;
+      double latest = spans[cause.span].end - (cause.before ? period : 0);
+      cause.idle = std::max(span.start - latest, 0.0);
+      auto consider = [&](uint32_t task, int64_t micro) {
+        int64_t other = at[(micro < 0 ? micros - 1 : micro) * n + task];
+        double end = other < 0 ? -INFINITY : spans[other].end - (micro < 0 ? period : 0);
+        // Ends of equal times differ by rounding; the queue's own order is the plainer reason.
+        if (end <= latest + 1e-9 * period)
+          return;
+        latest = end;
+        cause.span = other;
+        cause.before = micro < 0;
+      };
+      for (uint32_t task : model.tasks[span.task].after)
+        consider(task, span.micro);
+      for (uint32_t task : model.tasks[span.task].afterPrevious)
+        consider(task, int64_t(span.micro) - 1);
+    }
+  return causes;
+}
+
+std::vector<double> planning::idleByTask(const SimModel &model, const SimResult &result, uint32_t queue) {
+  std::vector<Cause> causes = causesOf(model, result);
+  std::vector<double> idle(model.tasks.size());
+  for (size_t s = 0; s < result.spans.size(); ++s) {
+    if (model.tasks[result.spans[s].task].queue != queue || causes[s].idle <= 0)
+      continue;
+    // Back along what ran, as far as the queue stood still.
+    double until = result.spans[s].start, from = until - causes[s].idle, shift = 0;
+    Cause cause = causes[s];
+    for (size_t hops = 0; until > from && cause.span >= 0 && hops < result.spans.size(); ++hops) {
+      shift -= cause.before ? result.stepSeconds : 0;
+      const SimSpan &span = result.spans[cause.span];
+      double start = std::max(std::min(span.start + shift, until), from);
+      idle[span.task] += until - start;
+      until = start;
+      cause = causes[cause.span];
+    }
+  }
+  return idle;
+}

@@ -51,49 +51,6 @@ static uint64_t bytesOf(const Command &command) {
 
 namespace {
 
-/// For each span what ended last before it could start: the span before it on its queue, or a command that it waits for.
-struct Cause {
-  int64_t task = -1;
-  double idle = 0; ///< seconds that the queue stood still before
-};
-
-std::vector<Cause> findCauses(const SimulatedStep &step) {
-  const std::vector<SimSpan> &spans = step.result.spans;
-  const size_t n = step.model.tasks.size(), micros = std::max(step.model.accumulate, 1u);
-  std::vector<const SimSpan *> at(n * micros);
-  std::vector<std::vector<uint32_t>> queues(step.model.queues); // spans that take time, by start
-  for (uint32_t s = 0; s < spans.size(); ++s) {
-    at[spans[s].micro * n + spans[s].task] = &spans[s];
-    if (spans[s].end > spans[s].start)
-      queues[step.model.tasks[spans[s].task].queue].push_back(s);
-  }
-  const double period = step.result.stepSeconds;
-  std::vector<Cause> causes(spans.size());
-  for (const std::vector<uint32_t> &queue : queues)
-    for (size_t i = 0; i < queue.size(); ++i) {
-      const SimSpan &span = spans[queue[i]];
-      const SimSpan &before = spans[queue[i ? i - 1 : queue.size() - 1]];
-      double free = before.end - (i ? 0 : period), latest = free;
-      Cause &cause = causes[queue[i]];
-      cause.task = before.task;
-      cause.idle = std::max(span.start - free, 0.0);
-      auto consider = [&](uint32_t task, int64_t micro) {
-        const SimSpan *other = at[(micro < 0 ? micros - 1 : micro) * n + task];
-        double end = other ? other->end - (micro < 0 ? period : 0) : -INFINITY;
-        // Ends of equal times differ by rounding; the queue's own order is the plainer reason.
-        if (other && other->end > other->start && end > latest + 1e-9 * period) {
-          latest = end;
-          cause.task = task;
-        }
-      };
-      for (uint32_t task : step.model.tasks[span.task].after)
-        consider(task, span.micro);
-      for (uint32_t task : step.model.tasks[span.task].afterPrevious)
-        consider(task, int64_t(span.micro) - 1);
-    }
-  return causes;
-}
-
 /// The data of the page: columns, because there are tens of thousands of rows.
 class PageData {
 public:
@@ -209,14 +166,14 @@ private:
 
   void writeSpans() {
     const std::vector<SimSpan> &spans = step.result.spans;
-    std::vector<Cause> causes = findCauses(step);
+    std::vector<Cause> causes = causesOf(step.model, step.result);
     json.attributeObject("spans", [&] {
       column("start", spans, [](const SimSpan &s) { return nanoseconds(s.start); });
       // Ends are rounded, not durations: what touches on the clock touches here.
       column("duration", spans, [](const SimSpan &s) { return nanoseconds(s.end) - nanoseconds(s.start); });
       column("task", spans, [](const SimSpan &s) { return int64_t(s.task); });
       column("micro", spans, [](const SimSpan &s) { return int64_t(s.micro); });
-      column("after", causes, [](const Cause &c) { return c.task; });
+      column("after", causes, [&](const Cause &c) { return c.span < 0 ? int64_t(-1) : int64_t(spans[c.span].task); });
       column("idle", causes, [](const Cause &c) { return nanoseconds(c.idle); });
     });
   }

@@ -49,6 +49,12 @@ struct TimeReport {
   };
   std::vector<Queue> queues;  ///< those that have commands
   std::string engine;         ///< the queue of forward and backward
+  /// For how long `engine` stands still while another queue, or itself, does what it waits for.
+  struct Idle {
+    std::string queue, phase;
+    double seconds = 0;
+  };
+  std::vector<Idle> idle;     ///< longest first
   struct Channel {
     std::string name;
     double moved = 0, rate = 0; ///< units (bytes; of an engine, seconds) in a step; units/s

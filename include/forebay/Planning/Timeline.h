@@ -36,6 +36,19 @@ struct MemoryCurve {
 
 MemoryCurve memoryOf(const Program &program, const SimResult &result, const std::vector<Life> &lives, uint32_t space);
 
+/// Why a task did not start earlier.
+struct Cause {
+  int64_t span = -1;    ///< index into SimResult::spans: what ended last before, the task before it on its queue or one that it waits for; -1: no task takes time
+  bool before = false;  ///< that span of the step before
+  double idle = 0;      ///< seconds for which its queue stood still
+};
+
+/// One for each span of `result`, which is of `model`, with spans. Those of tasks that are skipped or take no time say nothing.
+std::vector<Cause> causesOf(const SimModel &model, const SimResult &result);
+
+/// Seconds of a step for which `queue` stands still, by the task that ran meanwhile on the chain of causes: what would have to be faster.
+std::vector<double> idleByTask(const SimModel &model, const SimResult &result, uint32_t queue);
+
 } // namespace forebay::planning
 
 #endif // FOREBAY_PLANNING_TIMELINE_H

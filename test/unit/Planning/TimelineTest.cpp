@@ -60,6 +60,7 @@ Program twoCommands() {
   product.waits = {{1, 1}};
   copy.kind = CommandKind::Copy;
   copy.queue = 3;
+  copy.phase = "backward";
   copy.operands = {{0, 0, 60000000, Access::Read}, {1, 0, 60000000, Access::Write}};
   copy.waits = {{0, 0}};
   copy.signal = 1;
@@ -90,6 +91,9 @@ TEST(Times, ClosedForm) {
   EXPECT_NEAR(r.time->queues[0].busy, 0.5, 1e-9);
   EXPECT_NEAR(r.time->queues[1].busy, 0.1, 1e-9);
   EXPECT_NEAR(r.time->share(r.time->queues[1]), 1 / 6., 1e-9);
+  ASSERT_EQ(r.time->idle.size(), 1u);
+  EXPECT_EQ(r.time->idle[0].queue, "d2h");
+  EXPECT_NEAR(r.time->idle[0].seconds, 0.1, 1e-9);
   ASSERT_EQ(r.time->channels.size(), 2u);
   EXPECT_NEAR(r.time->share(r.time->channels[1]), 60e6 / (1e9 * 0.6), 1e-9);
 
@@ -116,10 +120,11 @@ TEST(Times, TextAndJson) {
   std::string text = toText(r);
   for (const char *part :
        {"step 600.00 ms, 1667 tokens/s, gpu idle for 100.00 ms of it\n", "lower bound 500.00 ms (the step is 1.200 of it), binding: gpu\n",
-        "10 GFLOPS = 3 x forward flops per token x tokens/s, MFU 8.3% of 0.1 TFLOPS\n",
+        "10 GFLOPS = 3 x forward flops per token x tokens/s, MFU 8.3% of 120 GFLOPS\n",
         "66.7 GFLOPS executed by products and attention, recomputation included, 55.6%\n", "  gpu                      500.00 ms         83.3%\n",
         "  host traffic              1.0 GB/s         10.0%\n", "  gpu flops +10%            45.45 ms          7.6%\n",
-        "  h2d link +10%              nothing             -\n"})
+        "  h2d link +10%              nothing             -\n",
+        "gpu waits for                   time   of the step\n  d2h, backward            100.00 ms         16.7%\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "in\n" << text;
   std::string json = toJson(r);
   for (const char *part : {"\"step_s\": 0.6", "\"bound_s\": 0.5", "\"binding\": \"gpu\"", "\"tflops\": 0.0", "\"mfu\": 0.083333", "\"tokens_per_s\": 1666.66",
@@ -198,6 +203,61 @@ TEST(Timeline, LivesReachIntoTheNextStep) {
   EXPECT_NEAR(curve.points[1].time, 0.1, 1e-9);
   EXPECT_EQ(curve.points[1].bytes, (std::vector<uint64_t>{128, 64}));
   EXPECT_EQ(curve.peak, 256u);
+}
+
+/// GPU 1 s, then CPU 2 s, then a copy of 1 s that the next step's GPU waits for: it stands still for 2 s of CPU and 1 s of copy. A second copy that ends earlier
+/// is nobody's reason.
+TEST(Timeline, IdleIsWhatRunsMeanwhile) {
+  SimModel m;
+  m.queues = 4;
+  m.tasks.resize(4);
+  for (uint32_t i = 0; i < 4; ++i)
+    m.tasks[i].queue = i;
+  m.tasks[0].seconds = 1;
+  m.tasks[1].seconds = 2;
+  m.tasks[2].seconds = 1;
+  m.tasks[3].seconds = 0.5;
+  m.tasks[0].afterPrevious = {2, 3};
+  m.tasks[1].after = {0};
+  m.tasks[2].after = {1};
+  m.tasks[3].after = {0};
+  SimResult r = simulate(m, true);
+  ASSERT_NEAR(r.stepSeconds, 4, 1e-9);
+  std::vector<Cause> causes = causesOf(m, r);
+  auto cause = [&](uint32_t task) {
+    for (size_t s = 0; s < r.spans.size(); ++s)
+      if (r.spans[s].task == task)
+        return causes[s];
+    return Cause();
+  };
+  EXPECT_EQ(r.spans[cause(0).span].task, 2u);
+  EXPECT_TRUE(cause(0).before);
+  EXPECT_NEAR(cause(0).idle, 3, 1e-9);
+  EXPECT_EQ(r.spans[cause(2).span].task, 1u);
+  EXPECT_FALSE(cause(2).before);
+  std::vector<double> idle = idleByTask(m, r, 0);
+  EXPECT_NEAR(idle[0], 0, 1e-9);
+  EXPECT_NEAR(idle[1], 2, 1e-9);
+  EXPECT_NEAR(idle[2], 1, 1e-9);
+  EXPECT_NEAR(idle[3], 0, 1e-9);
+}
+
+/// All of the idle time has a reason, whatever the program.
+TEST(Timeline, IdleAddsUp) {
+  std::mt19937 rng(17);
+  for (unsigned trial = 0; trial < 30; ++trial) {
+    Machine machine = timedSuperchip();
+    Program program = randomProgram(rng, trial, machine, trial % 2 ? "zero-offload" : "weight-flow");
+    SimModel model = modelOf(program, machine);
+    SimResult result = simulate(model, true);
+    for (uint32_t q = 0; q < model.queues; ++q) {
+      double sum = 0;
+      for (double seconds : idleByTask(model, result, q))
+        sum += seconds;
+      if (result.busy[q] > 0)
+        EXPECT_NEAR(sum, result.stepSeconds - result.busy[q], 2e-3 * result.stepSeconds) << "queue " << q << ", trial " << trial;
+    }
+  }
 }
 
 TEST(PlanFile, ReadsBack) {
