@@ -103,8 +103,10 @@ std::vector<Life> planning::livesOf(const Program &program, const SimResult &res
     for (uint32_t v = 0; v < count; ++v) {
       Life &life = all[micro * count + v] = {v, micro, INFINITY, -INFINITY};
       for (uint32_t i : accesses[v])
-        if (const SimSpan *span = spans[micro * n + i]; span && span->start < span->end) {
-          life.start = std::min(life.start, span->start);
+        if (const SimSpan *span = spans[micro * n + i]) {
+          if (span->start < span->end)
+            life.start = std::min(life.start, span->start);
+          // Bytes are kept for a command that may have to run, also where this step skips it.
           life.end = std::max(life.end, span->end);
         }
     }

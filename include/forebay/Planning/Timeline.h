@@ -12,7 +12,8 @@
 
 namespace forebay::planning {
 
-/// Time in which the bytes of a value are taken in one micro-step: from the start of its first command to the end of the last that touches it.
+/// Time in which the bytes of a value are taken in one micro-step: from the start of the first command that touches it to the
+/// end of the last, skipped ones included.
 struct Life {
   uint32_t value = 0, micro = 0; ///< value: index into Program::values
   double start = 0, end = 0;     ///< seconds, as in SimSpan; may lie outside [0, step)
