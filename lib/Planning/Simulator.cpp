@@ -123,6 +123,9 @@ private:
           const SimTask &task = model.tasks[i];
           uint64_t moment = queue.iteration * n + i;
           if (!runs(task.predicate, queue.iteration)) {
+            // What hangs on the verdict waits for it, to know that it is skipped.
+            if (afterVerdict(task.predicate) && (queue.iteration + 1) % micro() == 0 && !ready(task, queue.iteration))
+              break;
             started[moment] = ended[moment] = now;
             next(q);
             changed = true;

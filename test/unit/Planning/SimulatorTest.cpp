@@ -126,6 +126,18 @@ TEST(Simulator, Predicates) {
   EXPECT_NEAR(simulate(m).stepSeconds, 1 + 10 + 1e3 + 1e4 + 1e5, 1e-6);
 }
 
+/// What this step skips because of the verdict waits for the verdict; what a micro-step skips anyway waits for nothing.
+TEST(Simulator, SkippedTasks) {
+  SimModel m;
+  m.queues = 2;
+  m.tasks = {task(0, 3), task(1, 5, {0}), task(1, 1)};
+  m.tasks[0].afterPrevious = {2};
+  m.tasks[1].predicate = Predicate::Redo;
+  EXPECT_NEAR(simulate(m).stepSeconds, 3 + 1, 1e-9);
+  m.tasks[1].predicate = Predicate::LaterMicro;
+  EXPECT_NEAR(simulate(m).stepSeconds, 3, 1e-9);
+}
+
 TEST(Simulator, StuckIsReported) {
   SimModel m;
   m.queues = 2;
