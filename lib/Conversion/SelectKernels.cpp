@@ -532,7 +532,8 @@ private:
 
   void addReads(ArrayRef<LoopNest> nests) {
     for (const LoopNest &nest : nests)
-      for (auto [i, node] : llvm::enumerate(nest.nodes)) {
+      for (size_t i = 0; i < nest.nodes.size(); ++i) {
+        const ScalarNode &node = nest.nodes[i];
         auto isSame = [&](const ScalarNode &other) {
           return other.kind == ScalarNode::Load && other.operand == node.operand && other.access == node.access;
         };

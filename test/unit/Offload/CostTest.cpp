@@ -145,12 +145,12 @@ TEST_F(CostTest, Classes) {
 
 /// What the planner was told is what the schedule says when it is read back, and what the commands say.
 TEST_F(CostTest, ProblemScheduleAndCommandsAgree) {
-  for (const char *options : {"", "accumulate=2"})
-    for (const char *policy : {"resident", "zero-offload"})
+  for (const char *options : {"", "accumulate=2", "precision=bf16", "precision=bf16 accumulate=2"})
+    for (const char *policy : {"resident", "zero-offload", "weight-flow", "superoffload"})
       for (uint64_t bucket : {64u << 20, 4096u}) {
         OwningOpRef<ModuleOp> module = dispatches(options);
         ASSERT_TRUE(module);
-        auto machine = forebay::offload::loadMachine("superchip-emu", module->getLoc());
+        auto machine = forebay::offload::loadMachine("gh200-96", module->getLoc());
         ASSERT_TRUE(succeeded(machine));
         auto step = forebay::offload::buildProblem(*module);
         ASSERT_TRUE(succeeded(step));
@@ -162,7 +162,7 @@ TEST_F(CostTest, ProblemScheduleAndCommandsAgree) {
         auto schedule = buildSchedule(problem, trained, *machine, placement, error);
         ASSERT_EQ(error, "");
 
-        run(*module, "offload-plan{machine=superchip-emu policy=" + std::string(policy) + " bucket-bytes=" + std::to_string(bucket) + "}");
+        run(*module, "offload-plan{machine=gh200-96 policy=" + std::string(policy) + " bucket-bytes=" + std::to_string(bucket) + "}");
         auto read = forebay::offload::readSchedule(module->lookupSymbol<func::FuncOp>("step"), *machine);
         ASSERT_TRUE(succeeded(read));
         run(*module, "offload-lower-to-cmd");
