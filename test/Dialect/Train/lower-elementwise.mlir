@@ -68,3 +68,14 @@ func.func @detach(%x: tensor<3xf32>) -> tensor<3xf32> {
   %0 = train.detach %x : tensor<3xf32>
   return %0 : tensor<3xf32>
 }
+
+// bf16 is a type of memory: the expression and its constants are f32.
+// CHECK-LABEL: func.func @narrow
+//       CHECK: %[[X:.*]] = arith.extf %{{.*}} : tensor<4xbf16> to tensor<4xf32>
+//       CHECK: math.exp %{{.*}} : tensor<4xf32>
+//       CHECK: arith.divf %[[X]], %{{.*}} : tensor<4xf32>
+//       CHECK: arith.truncf %{{.*}} : tensor<4xf32> to tensor<4xbf16>
+func.func @narrow(%x: tensor<4xbf16>) -> tensor<4xbf16> {
+  %0 = train.silu %x : tensor<4xbf16>
+  return %0 : tensor<4xbf16>
+}

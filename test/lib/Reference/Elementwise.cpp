@@ -273,6 +273,7 @@ void forebay::reference::addElementwiseHandlers(Handlers &h) {
   h["arith.select"] = select;
   h["arith.extf"] = copyFloats;
   h["arith.truncf"] = copyFloats;
+  h["train.cast"] = copyFloats;
   h["arith.extsi"] = signedInts;
   h["arith.extui"] = unsignedInts;
   h["arith.trunci"] = signedInts;

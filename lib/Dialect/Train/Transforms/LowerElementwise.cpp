@@ -23,8 +23,15 @@ namespace {
 /// Builds arithmetic on tensors of one type; every operation gets the phase of the operation that it replaces.
 class Expander {
 public:
-  Expander(OpBuilder &builder, Operation *op) : b(op->getLoc(), builder), type(cast<RankedTensorType>(op->getResult(0).getType())),
-                                                phase(op->getAttr(train::kPhaseAttr)) {}
+  Expander(OpBuilder &builder, Operation *op) : b(op->getLoc(), builder), stored(cast<RankedTensorType>(op->getResult(0).getType())),
+                                                type(stored), phase(op->getAttr(train::kPhaseAttr)) {
+    if (stored.getElementType().isBF16() || stored.getElementType().isF16())
+      type = stored.clone(b.getF32Type());
+  }
+
+  /// bf16 and f16 are types of memory: the expression, and its constants, are f32.
+  Value load(Value x) { return stored == type ? x : make<arith::ExtFOp>(type, x); }
+  Value store(Value y) { return stored == type ? y : make<arith::TruncFOp>(stored, y); }
 
   Value constant(double value) {
     return arith::ConstantOp::create(b, DenseElementsAttr::get(type, b.getFloatAttr(type.getElementType(), value)));
@@ -101,7 +108,7 @@ public:
 
 private:
   ImplicitLocOpBuilder b;
-  RankedTensorType type;
+  RankedTensorType stored, type;
   Attribute phase;
 };
 
@@ -110,17 +117,24 @@ struct LowerElementwise : forebay::impl::TrainLowerElementwiseBase<LowerElementw
     SmallVector<Operation *> ops;
     getOperation()->walk([&](Operation *op) { ops.push_back(op); });
     for (Operation *op : ops) {
+      if (!isa<train::GeluOp, train::GeluGradOp, train::SiluOp, train::SiluGradOp, train::SigmoidOp, train::DetachOp, train::CausalMaskOp>(op))
+        continue;
       OpBuilder builder(op);
+      Expander e(builder, op);
       Value result = llvm::TypeSwitch<Operation *, Value>(op)
-                         .Case([&](train::GeluOp op) { return Expander(builder, op).gelu(op.getInput(), op.getTanh()); })
+                         .Case([&](train::GeluOp op) { return e.store(e.gelu(e.load(op.getInput()), op.getTanh())); })
                          .Case([&](train::GeluGradOp op) {
-                           return Expander(builder, op).geluGrad(op.getGrad(), op.getInput(), op.getTanh());
+                           Value grad = e.load(op.getGrad()), x = e.load(op.getInput());
+                           return e.store(e.geluGrad(grad, x, op.getTanh()));
                          })
-                         .Case([&](train::SiluOp op) { return Expander(builder, op).silu(op.getInput()); })
-                         .Case([&](train::SiluGradOp op) { return Expander(builder, op).siluGrad(op.getGrad(), op.getInput()); })
-                         .Case([&](train::SigmoidOp op) { return Expander(builder, op).sigmoid(op.getInput()); })
+                         .Case([&](train::SiluOp op) { return e.store(e.silu(e.load(op.getInput()))); })
+                         .Case([&](train::SiluGradOp op) {
+                           Value grad = e.load(op.getGrad()), x = e.load(op.getInput());
+                           return e.store(e.siluGrad(grad, x));
+                         })
+                         .Case([&](train::SigmoidOp op) { return e.store(e.sigmoid(e.load(op.getInput()))); })
                          .Case([&](train::DetachOp op) { return op.getInput(); })
-                         .Case([&](train::CausalMaskOp op) { return Expander(builder, op).causalMask(op.getWindow()); })
+                         .Case([&](train::CausalMaskOp op) { return e.causalMask(op.getWindow()); })
                          .Default([](Operation *) { return Value(); });
       if (!result)
         continue;
