@@ -24,11 +24,47 @@
 
 #include <cmath>
 #include <filesystem>
+#include <memory>
+#include <tuple>
 
 using namespace mlir;
 using namespace forebay;
 
 namespace {
+
+/// Keeps the planner's decisions for the plan's file, a line each: '+' or '-' (taken or rejected) and its name, subject, reason, numbers, between tabs.
+class DecisionKeeper : public remark::detail::MLIRRemarkStreamerBase {
+public:
+  explicit DecisionKeeper(std::shared_ptr<std::string> text) : text(std::move(text)) {}
+
+  void streamOptimizationRemark(const remark::detail::Remark &remark) override {
+    if (remark.getCategoryName() != "offload-plan")
+      return;
+    std::string subject, reason, numbers;
+    for (const auto &arg : remark.getArgs()) {
+      if (arg.key == "Reason")
+        std::tie(subject, reason) = split(arg.val);
+      else
+        numbers += "\t" + plain(arg.key) + "=" + plain(arg.val);
+    }
+    *text += (remark.getRemarkType() == llvm::remarks::Type::Passed ? "+" : "-") + plain(remark.getRemarkName()) + "\t" + plain(subject) + "\t" + plain(reason) + numbers + "\n";
+  }
+
+private:
+  /// "SUBJECT: REASON"
+  static std::pair<std::string, std::string> split(StringRef text) {
+    auto [subject, reason] = text.split(": ");
+    return {subject.str(), reason.str()};
+  }
+  /// Names in a model are arbitrary bytes.
+  static std::string plain(StringRef text) {
+    std::string result = text.str();
+    std::replace_if(result.begin(), result.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
+    return result;
+  }
+
+  std::shared_ptr<std::string> text; ///< the context, and with it this object, may outlive the compiler
+};
 
 class Compiler {
 public:
@@ -39,7 +75,7 @@ public:
     context.printOpOnDiagnostic(false); // a user has no use for the whole operation
     if (!checkOutputs())
       return false;
-    if (options.remarks)
+    if (options.remarks || options.planOnly || options.emit == EmitLevel::Plan)
       enableRemarks();
     module = importOnnx(context, options.import, diags);
     if (!module || !checkDataFiles() || !buildStep() || !runAddedPasses("train"))
@@ -130,12 +166,12 @@ private:
     return good;
   }
 
-  /// Remarks go to stderr as they are made; near misses too.
+  /// With --remarks they go to stderr as they are made; near misses too. A plan's file gets those of the planner.
   void enableRemarks() {
     remark::RemarkCategories categories;
-    categories.all = categories.passed = categories.missed = categories.analysis = categories.failed = ".*";
-    (void)remark::enableOptimizationRemarks(context, nullptr, std::make_unique<remark::RemarkEmittingPolicyAll>(), categories,
-                                            /*printAsEmitRemarks=*/true);
+    categories.all = categories.passed = categories.missed = categories.analysis = categories.failed = options.remarks ? ".*" : "offload-plan";
+    (void)remark::enableOptimizationRemarks(context, std::make_unique<DecisionKeeper>(decisions), std::make_unique<remark::RemarkEmittingPolicyAll>(), categories,
+                                            /*printAsEmitRemarks=*/options.remarks);
   }
 
   bool runPasses(llvm::function_ref<void(OpPassManager &)> build) {
@@ -211,7 +247,7 @@ private:
   }
 
   bool writePlan(const Program &program, const planning::PlanReport &report) {
-    return writeOutput("-o ", options.output, [&](llvm::raw_ostream &os) { os << planning::writePlan({program, {}}, report); }, diags);
+    return writeOutput("-o ", options.output, [&](llvm::raw_ostream &os) { os << planning::writePlan({program, {{"decisions", *decisions}}}, report); }, diags);
   }
 
   /// The plan's report, then the program.
@@ -253,6 +289,7 @@ private:
   Diagnostics &diags;
   MlirDiagnostics mlirDiagnostics;
   OwningOpRef<ModuleOp> module;
+  std::shared_ptr<std::string> decisions = std::make_shared<std::string>();
 };
 
 } // namespace

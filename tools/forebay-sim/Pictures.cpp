@@ -24,8 +24,8 @@ static const char *const kKinds[] = {"dispatch", "copy", "feed", "scalars", "ver
 static const char *const kPredicates[] = {"always", "first micro-step", "later micro-steps", "last micro-step", "if the step is applied",
                                           "while speculation is on", "if speculation was off or wrong", "if a speculated step is not applied"};
 
-SimulatedStep::SimulatedStep(const Program &program, const PlanReport &report, const Machine &machine)
-    : program(program), report(report), model(modelOf(program, machine)), result(simulate(model, true)) {
+SimulatedStep::SimulatedStep(const Program &program, const PlanReport &report, const Machine &machine, std::string why)
+    : program(program), report(report), model(modelOf(program, machine)), result(simulate(model, true)), decisions(std::move(why)) {
   std::vector<Life> lives = livesOf(program, result);
   for (uint32_t s = 0; s < program.spaces.size(); ++s)
     memory.push_back(memoryOf(program, result, lives, s));
@@ -77,6 +77,7 @@ public:
       });
       writeCommands();
       writeSpans();
+      json.attributeArray("decisions", [&] { writeDecisions(); });
       json.attributeArray("spaces", [&] {
         for (size_t s = 0; s < program.spaces.size(); ++s)
           writeSpace(s);
@@ -132,6 +133,21 @@ private:
     for (const SpaceReport &space : step.report.spaces)
       fact(space.name, readableSize(space.peak) + " of " + readableSize(space.capacity), space.peak > space.capacity);
     fact("commands", std::to_string(program.step.size()));
+  }
+
+  /// [taken, name, subject, reason, "key=value"...]
+  void writeDecisions() {
+    for (StringRef rest = step.decisions; !rest.empty();) {
+      auto [line, tail] = rest.split('\n');
+      rest = tail;
+      llvm::SmallVector<StringRef> fields;
+      line.drop_front(line.empty() ? 0 : 1).split(fields, '\t');
+      json.array([&] {
+        json.value(line.starts_with("+"));
+        for (StringRef field : fields)
+          json.value(llvm::json::fixUTF8(field));
+      });
+    }
   }
 
   void writeCommands() {

@@ -17,8 +17,9 @@ struct SimulatedStep {
   planning::SimModel model;
   planning::SimResult result;
   std::vector<planning::MemoryCurve> memory; ///< by space
+  std::string decisions;                     ///< section "decisions" of the plan's file; empty: not known
 
-  SimulatedStep(const Program &program, const planning::PlanReport &report, const planning::Machine &machine);
+  SimulatedStep(const Program &program, const planning::PlanReport &report, const planning::Machine &machine, std::string decisions = "");
 };
 
 /// One self-contained HTML page: timeline.html with the step as JSON in it.

@@ -155,7 +155,7 @@ private:
       return false;
     }
     std::string why;
-    SimulatedStep step(plan.program, report, *machineFor(plan.program, why));
+    SimulatedStep step(plan.program, report, *machineFor(plan.program, why), plan.sections["decisions"]);
     return (timeline.empty() || writeOutput("--timeline=", timeline, [&](llvm::raw_ostream &os) { writePage(os, step); }, diags)) &&
            (trace.empty() || writeOutput("--trace=", trace, [&](llvm::raw_ostream &os) { writeTrace(os, step); }, diags));
   }

@@ -8,7 +8,8 @@
 ///     section program 123456
 ///     (an empty line, then the bytes of the sections in the order of their lines)
 ///
-/// The section "program" holds serialize()'s bytes of the whole program without its compiled kernels. Readers skip sections that they do not know.
+/// The section "program" holds serialize()'s bytes of the whole program without its compiled kernels. The section "decisions" has a line for each
+/// decision of the planner, taken (+) or rejected (-): name, subject ("bucket 3"), reason, numbers as KEY=VALUE, between tabs. Readers skip sections that they do not know.
 /// No MLIR here.
 ///
 //===----------------------------------------------------------------------===//
