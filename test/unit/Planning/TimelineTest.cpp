@@ -260,6 +260,51 @@ TEST(Timeline, IdleAddsUp) {
   }
 }
 
+/// A fixed plan on a better machine: no rate that grows makes the step longer by more than 1%, no latency that grows makes it shorter by more than 1%.
+TEST(Times, BetterMachinesAreNotSlower) {
+  std::mt19937 rng(23);
+  double worst = 0;
+  for (unsigned trial = 0; trial < 60; ++trial)
+    for (const char *policy : {"resident", "zero-offload", "weight-flow"}) {
+      Machine machine = timedSuperchip();
+      Program program = randomProgram(rng, trial, machine, policy);
+      for (Command &c : program.step) {
+        if (c.kind != CommandKind::Dispatch)
+          continue;
+        c.cost.flops = 1e3 * (1 + rng() % 1000);
+        c.cost.cls = c.phase == "update" ? OpClass::Optimizer : rng() % 2 ? OpClass::Matmul : OpClass::Elementwise;
+      }
+      double base = simulate(modelOf(program, machine)).stepSeconds;
+      ASSERT_GT(base, 0);
+      auto with = [&](auto change) {
+        Machine other = machine;
+        change(other, 1 + (1 + rng() % 100) / 100.);
+        return simulate(modelOf(program, other)).stepSeconds;
+      };
+      for (double seconds : {with([](Machine &m, double f) { m.queues[0].rates[0].flops *= f; }), with([](Machine &m, double f) { m.queues[0].bandwidth *= f; }),
+                             with([](Machine &m, double f) { m.spaces[0].bandwidth *= f; }), with([](Machine &m, double f) { m.spaces[1].bandwidth *= f; }),
+                             with([](Machine &m, double f) { m.queues[1].bandwidth *= f; }),
+                             with([](Machine &m, double f) { m.queues[1].classBandwidth[static_cast<unsigned>(OpClass::Optimizer)] *= f; }),
+                             with([](Machine &m, double f) {
+                               for (Curve::Point &point : m.queues[m.toCompute].link.points)
+                                 point.y *= f;
+                             }),
+                             with([](Machine &m, double f) {
+                               for (Curve::Point &point : m.queues[m.toHost].link.points)
+                                 point.y *= f;
+                             })}) {
+        worst = std::max(worst, seconds / base - 1);
+        EXPECT_LE(seconds, 1.01 * base) << policy << ", trial " << trial;
+      }
+      for (uint32_t q = 0; q < machine.queues.size(); ++q) {
+        double seconds = with([&](Machine &m, double f) { m.queues[q].launch *= f; });
+        worst = std::max(worst, 1 - seconds / base);
+        EXPECT_GE(seconds, 0.99 * base) << policy << ", trial " << trial << ", queue " << q;
+      }
+    }
+  RecordProperty("worst", std::to_string(worst));
+}
+
 TEST(PlanFile, ReadsBack) {
   std::mt19937 rng(3);
   PlanFile plan{randomProgram(rng, 1, superchip(), "zero-offload"), {{"notes", std::string("a\0b\n\n", 5)}}};
