@@ -29,7 +29,7 @@ func.func @detach(%x: tensor<3xf64> {test.values = dense<[1.0, -2.0, 3.0]> : ten
   return %r : tensor<3xf64>
 }
 
-func.func @cast(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
+func.func @cast_between_types(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %low = train.cast %x : tensor<2x3xf64> to tensor<2x3xf32>
   %square = arith.mulf %low, %low : tensor<2x3xf32>
   %r = train.cast %square : tensor<2x3xf32> to tensor<2x3xf64>
