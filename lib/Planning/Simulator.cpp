@@ -19,6 +19,8 @@ constexpr double kSteady = 1e-4;
 constexpr uint32_t kMostSteps = 12;
 /// Queues may be that many steps ahead of the slowest.
 constexpr uint32_t kAhead = 2;
+/// Micro-steps that are simulated at most; what one more takes is the difference to one less.
+constexpr uint32_t kMicroSteps = 16;
 
 class Simulation {
 public:
@@ -288,4 +290,26 @@ private:
 
 } // namespace
 
-SimResult planning::simulate(const SimModel &model, bool spans) { return Simulation(model).run(spans); }
+SimResult planning::simulate(const SimModel &model, bool spans) {
+  if (model.accumulate <= kMicroSteps) {
+    SimResult result = Simulation(model).run(spans);
+    result.micros = std::max(model.accumulate, 1u);
+    result.shownSeconds = result.stepSeconds;
+    return result;
+  }
+  SimModel less = model;
+  less.accumulate = kMicroSteps - 1;
+  SimResult before = Simulation(less).run(false);
+  less.accumulate = kMicroSteps;
+  SimResult result = Simulation(less).run(spans);
+  result.micros = kMicroSteps;
+  result.shownSeconds = result.stepSeconds;
+  const double more = model.accumulate - kMicroSteps;
+  auto extend = [&](double &value, double previous) { value += more * (value - previous); };
+  extend(result.stepSeconds, before.stepSeconds);
+  for (size_t q = 0; q < result.busy.size() && q < before.busy.size(); ++q)
+    extend(result.busy[q], before.busy[q]);
+  for (size_t c = 0; c < result.moved.size() && c < before.moved.size(); ++c)
+    extend(result.moved[c], before.moved[c]);
+  return result;
+}

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <numeric>
 
 using namespace forebay;
 using namespace forebay::planning;
@@ -41,8 +42,11 @@ static std::vector<TimeReport::Idle> idleOf(const Program &program, const SimMod
     if (byTask[i] > 0)
       sums[{program.queues[program.step[i].queue].name, program.step[i].phase}] += byTask[i];
   std::vector<TimeReport::Idle> list;
+  // Of a step that is shown in part the rest is alike.
+  double shown = std::accumulate(byTask.begin(), byTask.end(), 0.0), idle = std::max(result.stepSeconds - result.busy[queue], 0.0);
+  double scale = result.shownSeconds < result.stepSeconds && shown > 0 ? idle / shown : 1;
   for (auto &[where, seconds] : sums)
-    list.push_back({where.first, where.second, seconds});
+    list.push_back({where.first, where.second, scale * seconds});
   std::stable_sort(list.begin(), list.end(), [](const TimeReport::Idle &a, const TimeReport::Idle &b) { return a.seconds > b.seconds; });
   return list;
 }

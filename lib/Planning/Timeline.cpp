@@ -93,7 +93,7 @@ std::vector<std::vector<Successor>> successorsOf(const Program &program) {
 
 std::vector<Life> planning::livesOf(const Program &program, const SimResult &result) {
   const size_t n = program.step.size(), count = program.values.size();
-  const uint32_t micros = std::max(program.accumulate, 1u);
+  const uint32_t micros = std::max(result.micros, 1u);
   std::vector<const SimSpan *> spans(n * micros, nullptr);
   for (const SimSpan &span : result.spans)
     spans[span.micro * n + span.task] = &span;
@@ -120,7 +120,7 @@ std::vector<Life> planning::livesOf(const Program &program, const SimResult &res
         uint32_t then = micro + s.next;
         const Life &other = all[then % micros * count + s.value];
         if (other.start < other.end)
-          life.end = std::min(life.end, std::max(other.start + then / micros * result.stepSeconds, life.start));
+          life.end = std::min(life.end, std::max(other.start + then / micros * result.shownSeconds, life.start));
       }
       if (life.start < life.end)
         lives.push_back(life);
@@ -147,7 +147,7 @@ MemoryCurve planning::memoryOf(const Program &program, const SimResult &result, 
     at.resize(curve.roles.size());
     at[role] += bytes;
   };
-  const double step = result.stepSeconds;
+  const double step = result.shownSeconds;
   changes[0].resize(curve.roles.size());
   for (const Life &life : lives) {
     const Value &value = program.values[life.value];
@@ -181,7 +181,7 @@ MemoryCurve planning::memoryOf(const Program &program, const SimResult &result, 
 
 std::vector<Cause> planning::causesOf(const SimModel &model, const SimResult &result) {
   const std::vector<SimSpan> &spans = result.spans;
-  const size_t n = model.tasks.size(), micros = std::max(model.accumulate, 1u);
+  const size_t n = model.tasks.size(), micros = std::max(result.micros, 1u);
   std::vector<int64_t> at(n * micros, -1);
   std::vector<std::vector<uint32_t>> queues(model.queues); // spans that take time, by start
   for (uint32_t s = 0; s < spans.size(); ++s) {
@@ -190,7 +190,7 @@ std::vector<Cause> planning::causesOf(const SimModel &model, const SimResult &re
     at[spans[s].micro * n + spans[s].task] = s;
     queues[model.tasks[spans[s].task].queue].push_back(s);
   }
-  const double period = result.stepSeconds;
+  const double period = result.shownSeconds;
   std::vector<Cause> causes(spans.size());
   for (const std::vector<uint32_t> &queue : queues)
     for (size_t i = 0; i < queue.size(); ++i) {
@@ -228,7 +228,7 @@ std::vector<double> planning::idleByTask(const SimModel &model, const SimResult 
     double until = result.spans[s].start, from = until - causes[s].idle, shift = 0;
     Cause cause = causes[s];
     for (size_t hops = 0; until > from && cause.span >= 0 && hops < result.spans.size(); ++hops) {
-      shift -= cause.before ? result.stepSeconds : 0;
+      shift -= cause.before ? result.shownSeconds : 0;
       const SimSpan &span = result.spans[cause.span];
       double start = std::max(std::min(span.start + shift, until), from);
       idle[span.task] += until - start;

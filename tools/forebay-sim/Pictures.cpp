@@ -59,8 +59,8 @@ public:
   void write() {
     json.object([&] {
       json.attribute("title", "Forebay: policy " + llvm::json::fixUTF8(program.policy) + " on " + llvm::json::fixUTF8(step.report.machine));
-      json.attribute("step", nanoseconds(step.result.stepSeconds));
-      json.attribute("accumulate", int64_t(program.accumulate));
+      json.attribute("step", nanoseconds(step.result.shownSeconds));
+      json.attribute("accumulate", int64_t(step.result.micros));
       json.attributeArray("facts", [&] { writeFacts(); });
       names("kinds", kKinds, std::size(kKinds));
       names("predicates", kPredicates, std::size(kPredicates));
@@ -72,7 +72,7 @@ public:
         for (size_t q = 0; q < program.queues.size(); ++q)
           json.object([&] {
             json.attribute("name", llvm::json::fixUTF8(program.queues[q].name));
-            json.attribute("busy", nanoseconds(step.result.busy[q]));
+            json.attribute("share", step.result.stepSeconds > 0 ? step.result.busy[q] / step.result.stepSeconds : 0.0);
           });
       });
       writeCommands();
@@ -133,6 +133,8 @@ private:
     for (const SpaceReport &space : step.report.spaces)
       fact(space.name, readableSize(space.peak) + " of " + readableSize(space.capacity), space.peak > space.capacity);
     fact("commands", std::to_string(program.step.size()));
+    if (step.result.micros < program.accumulate)
+      fact("micro-steps shown", std::to_string(step.result.micros) + " of " + std::to_string(program.accumulate));
   }
 
   /// [taken, name, subject, reason, "key=value"...]

@@ -52,6 +52,9 @@ struct SimSpan {
 
 struct SimResult {
   double stepSeconds = 0;    ///< of a step in the steady state
+  /// Of very many micro-steps the middle ones are alike: so many are simulated and shown, in a step of so many seconds; `stepSeconds`, `busy` and `moved` are for all.
+  uint32_t micros = 0;
+  double shownSeconds = 0;
   uint32_t warmup = 0;       ///< steps until it was steady
   std::vector<SimSpan> spans; ///< of one steady step, by start; tasks may end in the next
   std::vector<double> busy;  ///< by queue: seconds in a step

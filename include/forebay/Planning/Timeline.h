@@ -47,7 +47,7 @@ struct Cause {
 /// One for each span of `result`, which is of `model`, with spans. Those of tasks that are skipped or take no time say nothing.
 std::vector<Cause> causesOf(const SimModel &model, const SimResult &result);
 
-/// Seconds of a step for which `queue` stands still, by the task that ran meanwhile on the chain of causes: what would have to be faster.
+/// Seconds of the step shown for which `queue` stands still, by the task that ran meanwhile on the chain of causes: what would have to be faster.
 std::vector<double> idleByTask(const SimModel &model, const SimResult &result, uint32_t queue);
 
 } // namespace forebay::planning

@@ -138,6 +138,27 @@ TEST(Simulator, SkippedTasks) {
   EXPECT_NEAR(simulate(m).stepSeconds, 3, 1e-9);
 }
 
+/// Of many micro-steps the middle ones are alike: 2 s of GPU each, which hide 1 s of CPU; an update of 5 s and a feed once.
+TEST(Simulator, ManyMicroSteps) {
+  SimModel m;
+  m.channels = {{"memory", 10}};
+  m.queues = 2;
+  m.tasks = {task(0, 4, {}, {3}), task(0, 2), task(1, 1, {1}), task(1, 5, {1})};
+  m.tasks[0].predicate = Predicate::FirstMicro;
+  m.tasks[3].predicate = Predicate::Apply;
+  m.tasks[1].uses = {{0, 3}};
+  for (uint32_t micros : {2u, 16u, 17u, 1000u, 1u << 20}) {
+    m.accumulate = micros;
+    SimResult r = simulate(m, true);
+    EXPECT_NEAR(r.stepSeconds, 4 + 2. * micros + 1 + 5, 1e-6 * micros) << micros;
+    EXPECT_NEAR(r.busy[1], 1. * micros + 5, 1e-6 * micros) << micros;
+    EXPECT_NEAR(r.moved[0], 3. * micros, 1e-6 * micros) << micros;
+    EXPECT_EQ(r.micros, std::min(micros, 16u));
+    EXPECT_NEAR(r.shownSeconds, 10 + 2. * r.micros, 1e-6);
+    EXPECT_EQ(r.spans.size(), 4u * r.micros);
+  }
+}
+
 TEST(Simulator, StuckIsReported) {
   SimModel m;
   m.queues = 2;
