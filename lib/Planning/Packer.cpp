@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <map>
-#include <numeric>
+#include <tuple>
 
 using namespace forebay::planning;
 
@@ -24,6 +25,15 @@ static uint64_t keepApart(uint64_t at, const std::vector<uint64_t> &others) {
 
 namespace {
 
+/// What is placed, by offset.
+struct Slot {
+  uint64_t offset, end;
+  uint32_t first, last, item;
+  bool operator<(const Slot &other) const { return offset != other.offset ? offset < other.offset : item < other.item; }
+};
+
+static bool endsBefore(const Slot &a, const Slot &b) { return a.end != b.end ? a.end < b.end : a.item < b.item; }
+
 class Packer {
 public:
   Packer(std::vector<PackItem> &items, uint64_t base) : items(items), base(base) {
@@ -36,111 +46,200 @@ public:
 
   PackResult run() {
     PackResult result = boundPacking(items, base);
+    bound = result.liveBytes - base;
     for (PackItem &item : items)
       item.offset = base;
     if (used.empty()) {
       result.arenaBytes = base;
       return result;
     }
-    // Several orders, each with the lowest place that fits; the best is improved.
-    auto area = [&](uint32_t i) { return static_cast<double>(size[i]) * (items[i].last - items[i].first + 1); };
-    auto life = [&](uint32_t i) { return items[i].last - items[i].first; };
-    tryOrder([&](uint32_t a, uint32_t b) { return key(size[a], life(a), a) > key(size[b], life(b), b); }, result.liveBytes);
-    tryOrder([&](uint32_t a, uint32_t b) { return area(a) != area(b) ? area(a) > area(b) : a < b; }, result.liveBytes);
-    tryOrder([&](uint32_t a, uint32_t b) { return key(life(a), size[a], a) > key(life(b), size[b], b); }, result.liveBytes);
-    tryOrder([&](uint32_t a, uint32_t b) { return key(items[b].first, size[a], a) > key(items[a].first, size[b], b); }, result.liveBytes);
-    improve(result.liveBytes);
-    for (size_t k = 0; k < used.size(); ++k)
-      items[used[k]].offset = base + best[k];
+    greedy();
+    tighten();
+    for (const Slot &slot : best)
+      items[slot.item].offset = base + slot.offset;
     result.arenaBytes = base + bestEnd;
     return result;
   }
 
 private:
   static std::tuple<uint64_t, uint64_t, int64_t> key(uint64_t a, uint64_t b, uint32_t i) { return {a, b, -static_cast<int64_t>(i)}; }
+  uint64_t life(uint32_t i) const { return items[i].last - items[i].first + 1; }
+  double area(uint32_t i) const { return static_cast<double>(size[i]) * life(i); }
 
-  template <typename Less> void tryOrder(Less less, uint64_t live) {
-    if (bestEnd != ~0ull && base + bestEnd == live)
-      return;
-    std::vector<uint32_t> order(used);
-    std::sort(order.begin(), order.end(), less);
-    tryOrder(order);
+  /// Several orders, each item in the lowest or the tightest gap. With very many items only the first of them.
+  void greedy() {
+    tryOrder([&](uint32_t a, uint32_t b) { return key(size[a], life(a), a) > key(size[b], life(b), b); });
+    tryOrder([&](uint32_t a, uint32_t b) { return area(a) != area(b) ? area(a) > area(b) : a < b; });
+    tryOrder([&](uint32_t a, uint32_t b) { return key(life(a), size[a], a) > key(life(b), size[b], b); });
+    tryOrder([&](uint32_t a, uint32_t b) { return key(items[b].first, size[a], a) > key(items[a].first, size[b], b); });
   }
 
-  /// Greedy: each item in `order` at the lowest offset where it fits among those already placed that live at the same time.
-  bool tryOrder(const std::vector<uint32_t> &order) {
-    placed.clear();
-    offsets.assign(items.size(), 0);
+  template <typename Less> void tryOrder(Less less) {
+    std::vector<uint32_t> order(used);
+    std::sort(order.begin(), order.end(), less);
+    for (bool tightest : {true, false})
+      if (bestEnd > bound && looked < kGreedyWork)
+        placeAll(order, tightest);
+  }
+
+  void placeAll(const std::vector<uint32_t> &order, bool tightest) {
+    slots.clear();
     uint64_t end = 0;
     for (uint32_t i : order) {
       uint64_t at = 0, bestAt = ~0ull, bestGap = ~0ull;
-      for (uint32_t other : placed) { // by offset
-        if (items[other].first > items[i].last || items[other].last < items[i].first)
+      looked += slots.size();
+      for (const Slot &slot : slots) {
+        if (slot.first > items[i].last || slot.last < items[i].first)
           continue;
-        uint64_t start = settle(i, at);
-        if (offsets[other] >= start + size[i] && offsets[other] - at < bestGap) {
-          bestGap = offsets[other] - at;
-          bestAt = start;
-          if (!bestFit)
-            break;
+        if (slot.offset > at) {
+          uint64_t start = settle(i, at);
+          if (slot.offset >= start + size[i] && slot.offset - at < bestGap) {
+            bestGap = slot.offset - at;
+            bestAt = start;
+            if (!tightest)
+              break;
+          }
         }
-        at = std::max(at, offsets[other] + size[other]);
+        at = std::max(at, slot.end);
       }
-      offsets[i] = bestAt == ~0ull ? settle(i, at) : bestAt;
-      end = std::max(end, offsets[i] + size[i]);
+      end = std::max(end, insert(i, bestAt == ~0ull ? settle(i, at) : bestAt).end);
       if (end >= bestEnd)
-        return false;
-      auto where = std::lower_bound(placed.begin(), placed.end(), i, [&](uint32_t a, uint32_t b) {
-        return offsets[a] != offsets[b] ? offsets[a] < offsets[b] : a < b;
-      });
-      placed.insert(where, i);
+        return;
     }
     bestEnd = end;
-    best.clear();
-    for (uint32_t i : used)
-      best.push_back(offsets[i]);
-    bestOrder = order;
-    return true;
+    best = slots;
+  }
+
+  Slot insert(uint32_t i, uint64_t offset) {
+    Slot slot{offset, offset + size[i], items[i].first, items[i].last, i};
+    slots.insert(std::lower_bound(slots.begin(), slots.end(), slot), slot);
+    return slot;
   }
 
   /// The lowest offset from `at` on that keeps its distance from what is streamed together with item i.
   uint64_t settle(uint32_t i, uint64_t at) const { return items[i].avoid.empty() ? at : keepApart(at + base, items[i].avoid) - base; }
 
-  /// Items that end highest are what makes the arena large: place them earlier, and see.
-  void improve(uint64_t live) {
-    // A fixed number of steps, so that the result does not depend on the machine's speed.
-    size_t tries = std::clamp<size_t>(40'000'000 / (used.size() * used.size() + 1), 8, 400);
-    for (size_t t = 0; t < tries && base + bestEnd > live; ++t) {
-      bestFit = t % 2;
-      std::vector<uint32_t> order(bestOrder);
-      std::vector<uint64_t> at(items.size());
-      for (size_t k = 0; k < used.size(); ++k)
-        at[used[k]] = best[k];
-      // The t-th highest item that reaches the top, and a growing share of those near it.
-      uint64_t limit = bestEnd - bestEnd / 64 * (t % 16);
-      size_t skip = t / 16;
-      auto high = [&](uint32_t i) { return at[i] + size[i] >= limit; };
-      size_t moved = 0;
-      for (size_t k = 1; k < order.size(); ++k) {
-        if (!high(order[k]))
-          continue;
-        if (moved++ % (skip + 1) != 0)
-          continue;
-        size_t to = t % 3 == 0 ? 0 : t % 3 == 1 ? k / 2 : k - std::min<size_t>(k, 1 + t % 7);
-        std::rotate(order.begin() + to, order.begin() + k, order.begin() + k + 1);
-      }
-      tryOrder(order);
-    }
-  }
+  void tighten();
+  bool repair(uint64_t limit, bool bySize);
+  void take(const Slot &slot);
+  uint64_t bestPlace(uint32_t i, uint64_t limit);
 
   std::vector<PackItem> &items;
-  uint64_t base;
+  uint64_t base, bound = 0;
   std::vector<uint64_t> size;
-  std::vector<uint32_t> used, placed, bestOrder;
-  std::vector<uint64_t> offsets, best;
+  std::vector<uint32_t> used;
+  std::vector<Slot> slots, best; ///< by offset
   uint64_t bestEnd = ~0ull;
-  bool bestFit = true;
+  // Efforts are numbers of slots looked at rather than times, so that the result does not depend on the machine's speed.
+  size_t looked = 0; ///< by the greedy orders
+  static constexpr size_t kGreedyWork = 300'000'000;
+  // Of repair.
+  std::vector<uint64_t> weight; ///< what it costs to push an item out
+  std::vector<Slot> byEnd;      ///< as `slots`, by end
+  size_t allWork = 0, work = 0; ///< in all, left
 };
+
+/// Cuts the arena down in steps, which grow with success and shrink with failure. The first goes straight to the bound: it is reached more often than not.
+void Packer::tighten() {
+  const uint64_t enough = (base + bound) / 4096, least = std::max(bound >> 14, kAlignment);
+  allWork = work = std::min<size_t>(120'000 * used.size(), 64'000'000);
+  uint64_t step = bestEnd - bound;
+  for (size_t failures = 0; bestEnd > bound && bestEnd - bound > enough && work > 0;) {
+    step = std::min(std::max(step, least) / kAlignment * kAlignment, bestEnd - bound);
+    if (repair(bestEnd - step, failures % 2)) // neither kind of weights is better in general
+      step *= 2;
+    else if (failures++ > 0)
+      step /= 2;
+  }
+}
+
+/// The offset at which item i evicts the least weight, the lowest of equals. ~0 if it fits nowhere.
+uint64_t Packer::bestPlace(uint32_t i, uint64_t limit) {
+  const uint32_t first = items[i].first, last = items[i].last;
+  uint64_t bestAt = ~0ull, inside = 0, least = ~0ull;
+  auto enter = slots.begin();
+  // A window of the item's size moves up; only where it leaves something behind its weight can be less than before.
+  auto consider = [&](uint64_t at) {
+    at = settle(i, at);
+    if (at + size[i] > limit)
+      return false;
+    for (; enter != slots.end() && enter->offset < at + size[i]; ++enter)
+      if (enter->first <= last && enter->last >= first)
+        inside += weight[enter->item];
+    if (inside < least) {
+      bestAt = at;
+      least = inside;
+    }
+    return least > 0;
+  };
+  bool more = consider(0);
+  auto leave = byEnd.begin();
+  for (; leave != byEnd.end() && more; ++leave) {
+    if (leave->first > last || leave->last < first)
+      continue;
+    inside -= weight[leave->item];
+    more = consider(leave->end);
+  }
+  work -= std::min<size_t>(work, (enter - slots.begin()) + (leave - byEnd.begin()) + 64);
+  return bestAt;
+}
+
+void Packer::take(const Slot &slot) {
+  byEnd.erase(std::lower_bound(byEnd.begin(), byEnd.end(), slot, endsBefore));
+  slots.erase(std::lower_bound(slots.begin(), slots.end(), slot));
+}
+
+/// Places what ends above `limit` anew, below; what is in the way there goes and is placed anew in its turn (ejection chains). False if that does not end soon.
+bool Packer::repair(uint64_t limit, bool bySize) {
+  constexpr uint64_t kMost = 1ull << 40; // so that no sum of weights leaves 64 bits
+  slots.clear();
+  std::vector<uint32_t> pending;
+  for (const Slot &slot : best) {
+    if (slot.end <= limit)
+      slots.push_back(slot);
+    else
+      pending.push_back(slot.item);
+  }
+  byEnd = slots;
+  std::sort(byEnd.begin(), byEnd.end(), endsBefore);
+  weight.assign(items.size(), 0);
+  for (uint32_t i : used)
+    weight[i] = bySize ? size[i] / 4 : 1 + static_cast<uint64_t>(16 * std::sqrt(area(i)));
+  std::vector<uint64_t> original(weight);
+  size_t stop = work - std::min(work, allWork / 12);
+  auto smaller = [&](uint32_t a, uint32_t b) { return key(size[a], life(a), a) < key(size[b], life(b), b); };
+  std::make_heap(pending.begin(), pending.end(), smaller);
+  std::vector<Slot> evicted;
+  while (!pending.empty()) {
+    std::pop_heap(pending.begin(), pending.end(), smaller);
+    uint32_t i = pending.back();
+    pending.pop_back();
+    uint64_t at = bestPlace(i, limit);
+    if (at == ~0ull || work <= stop) {
+      work = std::min(work, stop);
+      return false;
+    }
+    evicted.clear();
+    for (const Slot &slot : slots) {
+      if (slot.offset >= at + size[i])
+        break;
+      if (slot.end > at && slot.first <= items[i].last && slot.last >= items[i].first)
+        evicted.push_back(slot);
+    }
+    for (const Slot &slot : evicted) {
+      take(slot);
+      uint64_t &now = weight[slot.item];
+      now += bySize ? std::min(now, kMost) / 8 : original[slot.item] * 5 / 16;
+      pending.push_back(slot.item);
+      std::push_heap(pending.begin(), pending.end(), smaller);
+    }
+    Slot slot = insert(i, at);
+    byEnd.insert(std::lower_bound(byEnd.begin(), byEnd.end(), slot, endsBefore), slot);
+  }
+  best = slots;
+  bestEnd = byEnd.back().end;
+  return true;
+}
 
 } // namespace
 
