@@ -29,11 +29,13 @@ void ScheduleBuilder::gradientsComplete(uint32_t index) {
   flushUploads(placement.uploadLag);
 }
 
-uint32_t ScheduleBuilder::gradientIn(const Piece &piece, uint32_t space) const {
+uint32_t ScheduleBuilder::gradientIn(const Piece &piece, uint32_t space) {
   const TrainedParameter &p = of(piece);
   int32_t buffer = where[p.gradient32][space];
   if (buffer < 0)
     buffer = where[p.gradient][space];
+  if (buffer < 0 && isArgument.count(p.gradient)) // nothing computes it; it may flow
+    return need(p.gradient, space, Predicate::Always, Phase::Backward);
   assert(buffer >= 0 && "the gradient is where its bucket says");
   return buffer;
 }

@@ -86,7 +86,7 @@ private:
   uint32_t accumulatorOf(const Piece &piece, uint32_t space);
   void normPartials(const Piece &arrived, uint32_t space, uint32_t queue);
   /// Where the gradient of `piece` lies in `space`, as fp32 or in the compute type.
-  uint32_t gradientIn(const Piece &piece, uint32_t space) const;
+  uint32_t gradientIn(const Piece &piece, uint32_t space);
   /// The first time that these elements of `value` are to be copied; equal gradients of two parameters are one value.
   bool firstCopy(uint32_t value, const Piece &piece) { return copied.insert({value, piece.first}).second; }
   uint32_t homeOf(const Piece &piece) const;
