@@ -220,6 +220,8 @@ private:
     plan.policy = options.policy;
     plan.memory = options.memory;
     plan.bucketBytes = options.bucketBytes;
+    plan.planFile = options.plan;
+    plan.recordPlacement = options.emit == EmitLevel::Plan || options.emit == EmitLevel::So;
     return runPasses([&](OpPassManager &manager) { manager.addPass(createOffloadPlan(plan)); });
   }
 

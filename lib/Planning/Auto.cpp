@@ -23,6 +23,7 @@ struct Knobs {
   double hostRate = 1, linkRate = 1, memoryRate = 1; ///< machine that the linear program sees: queues cost something
   double hostSpeculation = 1, streamSpeculation = 1;  ///< more or less of it than the program says
   double skew = 0.3;              ///< see roundOff
+  double tail = 0.3;              ///< of what is on the device, what forward needs first; the rest is spread
   double device = 0;              ///< more on the device than it says, share of all
   double pace = 0;                ///< share of the fastest rate of the link; 0: none
   double lag = 4, slots = 3, lead = 1;
@@ -30,15 +31,16 @@ struct Knobs {
 
 class Search {
 public:
-  Search(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine)
-      : problem(problem), trained(trained), machine(machine), space(problem, trained, machine, problem.bucketBytes), unitOf(space.buckets.size(), ~0u) {
+  /// `share` of the capacities that live bytes may take, for what packing loses.
+  Search(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, double share, const PlanOptions &options)
+      : options(options), problem(problem), trained(trained), machine(machine), share(share), space(problem, trained, machine, problem.bucketBytes), unitOf(space.buckets.size(), ~0u) {
     makeUnits();
   }
 
   Placement run() {
     best = space.resident();
-    bestCost = space.cost(best);
-    if (machine.offloads() && machine.timed()) {
+    bestCost = space.cost(best, share);
+    if (machine.timed()) {
       roundAndImprove();
       improveChoices();
     }
@@ -50,13 +52,11 @@ public:
   PlanCost cost() const { return bestCost; }
 
 private:
-  static constexpr double kShare = 0.985; ///< of the capacities that live bytes may take, for what packing loses
-
   bool better(const PlanCost &a, const PlanCost &b) const {
     if (a.valid != b.valid)
       return a.valid;
-    uint64_t overA = a.excess(machine, kShare), overB = b.excess(machine, kShare);
-    if (overA != overB && (overA == 0 || overB == 0 || overA + overA / 100 < overB || overB + overB / 100 < overA))
+    uint64_t overA = a.excess(machine, share), overB = b.excess(machine, share);
+    if (overA > 0 || overB > 0) // what is over has not been simulated
       return overA < overB;
     return a.seconds < b.seconds * (1 - 1e-6);
   }
@@ -102,7 +102,7 @@ private:
     for (int round = 0; round < 5; ++round) {
       Machine seen = machine;
       auto reduce = [&](uint32_t s, double reserve) {
-        double left = seen.spaces[s].capacity * kShare - reserve;
+        double left = seen.spaces[s].capacity * share - reserve;
         seen.spaces[s].capacity = left > 0 ? static_cast<uint64_t>(left) : 0;
       };
       reduce(machine.computeSpace, reserves.first);
@@ -115,19 +115,19 @@ private:
         for (Curve::Point &point : seen.queues[q].link.points)
           point.y *= knobs.linkRate;
       seen.spaces[machine.hostSpace].bandwidth *= knobs.memoryRate;
-      Bound relaxed = relaxedPlan(problem, trained, seen);
+      Bound relaxed = relaxedPlan(problem, trained, seen, options);
       if (!relaxed.feasible)
         return cost; // of the round before, if any
       PlanChoices rounded = roundOff(relaxed, knobs);
-      PlanCost now = space.cost(rounded);
+      PlanCost now = space.cost(rounded, share);
       if (!now.valid)
         return cost;
       if (!cost.valid || better(now, cost)) {
         choices = rounded;
         cost = now;
       }
-      double overHbm = static_cast<double>(now.live[machine.computeSpace]) - machine.spaces[machine.computeSpace].capacity * kShare;
-      double overHost = static_cast<double>(now.live[machine.hostSpace]) - machine.spaces[machine.hostSpace].capacity * kShare;
+      double overHbm = static_cast<double>(now.live[machine.computeSpace]) - machine.spaces[machine.computeSpace].capacity * share;
+      double overHost = static_cast<double>(now.live[machine.hostSpace]) - machine.spaces[machine.hostSpace].capacity * share;
       auto close = [&](double over, uint32_t s) { return over <= 0 && over > -0.005 * machine.spaces[s].capacity; };
       bool fits = overHbm <= 0 && overHost <= 0;
       if (fits && round > 0 && (close(overHbm, machine.computeSpace) || reserves.first == 0) && (close(overHost, machine.hostSpace) || reserves.second == 0))
@@ -153,13 +153,25 @@ private:
     for (const Bucket &bucket : space.buckets)
       total += bucket.bytes;
     // On the device: what forward needs first. Whole parameters only.
-    double device = std::min(relaxed.onDevice + knobs.device, 1.0) * total, taken = 0;
+    double device = machine.offloads() ? std::min(relaxed.onDevice + knobs.device, 1.0) * total : total, taken = 0;
     std::vector<bool> onDevice(units.size());
     for (size_t u = units.size(); u-- > 0;)
-      if (taken + unitBytes[u] <= device * (1 + 1e-9)) {
+      if (taken + unitBytes[u] <= device * knobs.tail * (1 + 1e-9)) {
         taken += unitBytes[u];
         onDevice[u] = true;
       }
+    // The others evenly: their updates run beside forward.
+    double share = total > taken ? (device - taken) / (total - taken) : 0, credit = 0;
+    for (size_t u = units.size(); u-- > 0;) {
+      if (onDevice[u])
+        continue;
+      credit += share * unitBytes[u];
+      if (credit < unitBytes[u] * 0.5 || taken + unitBytes[u] > device * (1 + 1e-9))
+        continue;
+      credit -= unitBytes[u];
+      taken += unitBytes[u];
+      onDevice[u] = true;
+    }
     // All ways evenly over the layers, so that every engine has work at all times and no stretch of forward waits for one; `skew` speculates more on what is complete
     // first. Each unit takes the way that is owed most.
     double hosted = relaxed.onHost + relaxed.onHostWaiting + relaxed.onHostSpeculative, streamed = relaxed.streamed + relaxed.streamedSpeculative;
@@ -193,8 +205,11 @@ private:
         waiting -= space.buckets[b].bytes;
       }
     roundActivations(relaxed, choices);
+    if (!options.selective)
+      wholeLayers(choices);
     // Weights that flow, evenly among those updated on the host.
-    double onHosts = 0, credit = 0;
+    double onHosts = 0;
+    credit = 0;
     for (size_t u = 0; u < units.size(); ++u)
       onHosts += onHost(choices.buckets[units[u][0]]) ? unitBytes[u] : 0;
     double flowing = onHosts > 0 ? std::min(relaxed.flows * total / onHosts, 1.0) : 0;
@@ -217,6 +232,7 @@ private:
     choices.uploadLag = static_cast<uint32_t>(knobs.lag);
     choices.streamSlots = static_cast<uint32_t>(knobs.slots);
     choices.lead = knobs.lead;
+    choices.castOnDevice = !options.narrowMoves;
     return choices;
   }
 
@@ -237,6 +253,14 @@ private:
     }
   }
 
+  /// Either everything that does not cross between layers is computed again, or nothing.
+  void wholeLayers(PlanChoices &choices) const {
+    bool any = std::find(choices.groups.begin(), choices.groups.end(), ActivationWay::Recompute) != choices.groups.end();
+    for (size_t g = 0; g < space.groups.size(); ++g)
+      if (any)
+        choices.groups[g] = !space.crosses[g] ? ActivationWay::Recompute : choices.groups[g] == ActivationWay::Recompute ? ActivationWay::Keep : choices.groups[g];
+  }
+
   void roundAndImprove() {
     Knobs knobs;
     struct Knob {
@@ -246,6 +270,7 @@ private:
     const std::vector<Knob> list{{&Knobs::hostRate, {0.8, 0.9, 1, 1.1}},
                                  {&Knobs::memoryRate, {0.8, 0.9, 1, 1.1}},
                                  {&Knobs::skew, {-0.3, 0, 0.3, 0.6, 1}},
+                                 {&Knobs::tail, {0, 0.1, 0.3, 0.6, 1}},
                                  {&Knobs::hostSpeculation, {0, 0.5, 0.8, 1, 1.2}},
                                  {&Knobs::streamSpeculation, {0, 0.5, 1, 1.5}},
                                  {&Knobs::pace, {0, 0.35, 0.5, 0.7}},
@@ -298,12 +323,14 @@ private:
         if (left == 0 || choices == best)
           return;
         --left;
-        PlanCost cost = space.cost(choices);
+        PlanCost cost = space.cost(choices, share);
         changed |= offer(choices, cost);
       };
       for (uint32_t b = 0; b < space.buckets.size() && left > 0; ++b)
         for (UpdateWay way : {UpdateWay::Device, UpdateWay::Host, UpdateWay::HostWaiting, UpdateWay::HostSpeculative, UpdateWay::Streamed, UpdateWay::StreamedSpeculative}) {
           PlanChoices choices = best;
+          if (!allowed(way))
+            continue;
           for (uint32_t other : units[unitOf[b]])
             if (other == b || way == UpdateWay::Device || best.buckets[other] == UpdateWay::Device)
               choices.buckets[other] = way;
@@ -311,11 +338,18 @@ private:
         }
       for (uint32_t g = 0; g < space.groups.size() && left > 0; ++g)
         for (ActivationWay way : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute}) {
+          if (!options.selective || (way == ActivationWay::Offload && !options.offload))
+            continue;
           PlanChoices choices = best;
           choices.groups[g] = way;
           attempt(std::move(choices));
         }
     }
+  }
+
+  bool allowed(UpdateWay way) const {
+    return (way != UpdateWay::Device || options.onDevice) && (!isStreamed(way) || options.streamed) && (!isSpeculative(way) || options.speculative) &&
+           ((way != UpdateWay::Host && way != UpdateWay::HostWaiting) || options.deferred);
   }
 
   void tell(Placement &placement) const {
@@ -332,9 +366,11 @@ private:
                                    {{"kept_bytes", bytes[0]}, {"offloaded_bytes", bytes[1]}, {"recomputed_bytes", bytes[2]}}});
   }
 
+  const PlanOptions &options;
   const Problem &problem;
   const std::vector<TrainedParameter> &trained;
   const Machine &machine;
+  const double share;
   PlanSpace space;
   std::vector<std::vector<uint32_t>> units; ///< of buckets
   std::vector<double> unitBytes;
@@ -345,39 +381,69 @@ private:
 
 class AutoPolicy : public PlacementPolicy {
 public:
+  AutoPolicy(const PlanOptions &options, bool compare) : options(options), compare(compare) {}
   const char *name() const override { return "auto"; }
   bool supports(const Machine &, std::string &) const override { return true; }
 
   Placement place(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine) const override {
-    Search search(problem, trained, machine);
-    Placement best = search.run();
-    PlanCost cost = search.cost();
-    if (!machine.offloads())
-      return best;
-    // Whatever another policy does better is taken from it.
+    // The plan that was found, with as much room left as packing turns out to need.
+    Candidate best;
+    for (double share : {0.985, 0.955, 0.92}) {
+      Search search(problem, trained, machine, share, options);
+      Placement placement = search.run();
+      bool over = !search.cost().valid || search.cost().excess(machine, 1) > 0;
+      best = judge(problem, trained, machine, std::move(placement), search.cost());
+      if (best.fits || over || !machine.timed())
+        break;
+    }
+    // Whatever another policy does better is taken from it. Without rates the first that fits is best; if none fits, the one that needs least says what would do.
+    bool decided = (best.fits && !machine.timed()) || !compare;
     for (const std::string &name : policyNames()) {
       std::unique_ptr<PlacementPolicy> policy = findPolicy(name);
       std::string why;
-      if (name == this->name() || !policy->supports(machine, why))
+      if (decided || name == "resident" || !policy->supports(machine, why))
         continue;
-      Placement other = policy->place(problem, trained, machine);
-      PlanCost otherCost = evaluate(problem, trained, machine, other);
-      bool fits = otherCost.valid && otherCost.excess(machine, 1) == 0, bestFits = cost.valid && cost.excess(machine, 1) == 0;
-      bool wins = fits && (!bestFits || (machine.timed() && otherCost.seconds < cost.seconds));
-      best.decisions.push_back({"policy " + name, wins ? "Taken" : "Rejected", wins, fits ? "compared by simulated time" : "does not fit",
-                                {{"step_us", static_cast<int64_t>(otherCost.seconds * 1e6)}}});
+      Placement placement = policy->place(problem, trained, machine);
+      PlanCost cost = evaluate(problem, trained, machine, placement);
+      bool hopeless = !cost.valid || (best.fits && machine.timed() && cost.seconds >= best.cost.seconds);
+      Candidate other;
+      if (!hopeless)
+        other = judge(problem, trained, machine, std::move(placement), cost);
+      bool wins = !hopeless && (other.fits ? !best.fits || machine.timed() : !best.fits && name == "weight-flow");
+      best.placement.decisions.push_back({"policy " + name, wins ? "PolicyChosen" : "PolicyRejected", wins,
+                                          hopeless ? "is not faster" : other.fits ? "fits" : "does not fit",
+                                          {{"step_us", static_cast<int64_t>(cost.seconds * 1e6)}}});
       if (!wins)
         continue;
-      std::vector<Decision> decisions = std::move(best.decisions);
-      decisions.insert(decisions.end(), other.decisions.begin(), other.decisions.end());
+      std::vector<Decision> decisions = std::move(best.placement.decisions);
       best = std::move(other);
-      best.decisions = std::move(decisions);
-      cost = otherCost;
+      best.placement.decisions.insert(best.placement.decisions.begin(), decisions.begin(), decisions.end());
+      decided = best.fits && !machine.timed();
     }
-    return best;
+    return std::move(best.placement);
+  }
+
+private:
+  struct Candidate {
+    Placement placement;
+    PlanCost cost;
+    bool fits = false; ///< with addresses
+  };
+
+  PlanOptions options;
+  bool compare; ///< with the other policies
+
+  static Candidate judge(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, Placement placement, const PlanCost &cost) {
+    Candidate candidate{std::move(placement), cost, false};
+    if (!cost.valid || cost.excess(machine, 1) > 0)
+      return candidate;
+    std::string error;
+    Schedule schedule = buildSchedule(problem, trained, machine, candidate.placement, error);
+    candidate.fits = error.empty() && layOut(schedule, machine).fits(machine);
+    return candidate;
   }
 };
 
 } // namespace
 
-std::unique_ptr<PlacementPolicy> planning::makeAuto() { return std::make_unique<AutoPolicy>(); }
+std::unique_ptr<PlacementPolicy> planning::makeAuto(const PlanOptions &options, bool compare) { return std::make_unique<AutoPolicy>(options, compare); }

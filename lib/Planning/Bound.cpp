@@ -86,8 +86,8 @@ namespace {
 /// shadows: that is where a planner begins. Without, everything may run at any time of the step: that is the bound.
 class Relaxation {
 public:
-  Relaxation(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, bool phases)
-      : problem(problem), trained(trained), machine(machine), phases(phases), two(machine.offloads()), k(problem.accumulate), groups(activationGroups(problem, machine)) {}
+  Relaxation(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, bool phases, const PlanOptions &options)
+      : options(options), problem(problem), trained(trained), machine(machine), phases(phases), two(machine.offloads()), k(problem.accumulate), groups(activationGroups(problem, machine)) {}
 
   Bound run() {
     count();
@@ -195,11 +195,11 @@ private:
       lp.entry(at, value);
     entries.clear();
   }
-  int column() { return lp.addColumn(0, 1); }
+  int column(bool allowed = true) { return lp.addColumn(0, allowed ? 1 : 0); }
 
   void addUpdates() {
     // All state beside the compute engine. Without a cast forward reads the master itself.
-    device = column();
+    device = column(options.onDevice || !two);
     use(Forward, updateGpu, 0, 0, 0, 0);
     double own = stateBytes + (cast ? weightBytes : 0);
     holdHbm(own, own + gradientBytes);
@@ -208,7 +208,7 @@ private:
     if (!two)
       return;
     auto onHost = [&](Phase2 when, bool waits) {
-      int c = column();
+      int c = column(when == Backward ? options.speculative : options.deferred);
       use(when, 0, updateCpu, weightBytes, 0, updateBytes);
       use(waits ? Forward : Backward, 0, 0, 0, gradientBytes, 0);
       holdHbm(weightBytes, weightBytes + (waits ? gradientBytes : 0));
@@ -220,7 +220,7 @@ private:
       return c;
     };
     auto streamed = [&](Phase2 when) {
-      int c = column();
+      int c = column(options.streamed && (when == Forward || options.speculative));
       use(when, updateGpu, 0, stateBytes, stateBytes, 0);
       holdHbm(weightBytes, weightBytes + gradientBytes);
       double shadow = phases && when == Backward ? stateBytes : 0;
@@ -236,7 +236,7 @@ private:
     streamedSpeculative = streamed(Backward);
     // Weights that come for forward and again for backward instead of staying; with a cast there is a copy of them on the host. Those of streamed updates are written
     // beside the engine.
-    flows = column();
+    flows = column(options.flows);
     use(Forward, 0, 0, (k - 1) * weightBytes, 0, 0);
     use(Backward, 0, 0, k * weightBytes, 0, 0);
     holdHbm(-weightBytes, -weightBytes);
@@ -263,7 +263,7 @@ private:
       entries[one] = 1;
       done();
       if (two) {
-        ways.offload = column();
+        ways.offload = column(options.offload);
         use(Forward, 0, 0, 0, k * bytes, 0);
         use(Backward, 0, 0, k * bytes, 0, 0);
         holdHost(bytes, 0);
@@ -322,6 +322,7 @@ private:
     std::vector<uint32_t> groups;
   };
 
+  const PlanOptions options;
   const Problem &problem;
   const std::vector<TrainedParameter> &trained;
   const Machine &machine;
@@ -341,9 +342,9 @@ private:
 } // namespace
 
 Bound planning::lowerBound(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine) {
-  return machine.timed() ? Relaxation(problem, trained, machine, false).run() : Bound();
+  return machine.timed() ? Relaxation(problem, trained, machine, false, {}).run() : Bound();
 }
 
-Bound planning::relaxedPlan(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine) {
-  return machine.timed() ? Relaxation(problem, trained, machine, true).run() : Bound();
+Bound planning::relaxedPlan(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const PlanOptions &options) {
+  return machine.timed() ? Relaxation(problem, trained, machine, true, options).run() : Bound();
 }

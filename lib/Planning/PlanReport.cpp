@@ -147,6 +147,10 @@ PlanReport planning::makeReport(const Program &program) {
 PlanReport planning::makeReport(const Program &program, const Machine &machine) {
   PlanReport report = reportMemory(program);
   report.time = reportTime(program, machine, report.noTime);
+  if (program.boundSeconds > 0 && program.machine == machine.name) {
+    report.boundSeconds = program.boundSeconds;
+    report.binding = program.binding;
+  }
   return report;
 }
 

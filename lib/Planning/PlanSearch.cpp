@@ -16,7 +16,8 @@ uint64_t PlanCost::excess(const Machine &machine, double share) const {
   return over;
 }
 
-PlanCost planning::evaluate(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement) {
+PlanCost planning::evaluate(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement,
+                            double share) {
   PlanCost cost;
   std::string error;
   Schedule schedule = buildSchedule(problem, trained, machine, placement, error);
@@ -24,7 +25,7 @@ PlanCost planning::evaluate(const Problem &problem, const std::vector<TrainedPar
     return cost;
   for (const SpaceLayout &space : estimate(schedule, machine).spaces)
     cost.live.push_back(space.liveBytes);
-  if (machine.timed()) {
+  if (machine.timed() && (share == 0 || cost.excess(machine, share) == 0)) {
     SimResult result = simulate(modelOf(schedule, machine, problem.accumulate));
     if (!result.stuck.empty())
       return cost;

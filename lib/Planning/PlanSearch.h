@@ -20,7 +20,8 @@ struct PlanCost {
   uint64_t excess(const Machine &machine, double share) const;
 };
 
-PlanCost evaluate(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement);
+/// What is over `share` of the capacities is not simulated: `seconds` is 0 then. 0: everything is.
+PlanCost evaluate(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement, double share = 0);
 
 /// Where and when a bucket is updated.
 enum class UpdateWay : uint8_t {
@@ -55,7 +56,7 @@ public:
   PlanSpace(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, uint64_t bucketLimit);
 
   Placement realize(PlanChoices choices) const;
-  PlanCost cost(const PlanChoices &choices) const { return evaluate(problem, trained, machine, realize(choices)); }
+  PlanCost cost(const PlanChoices &choices, double share = 0) const { return evaluate(problem, trained, machine, realize(choices), share); }
   /// Choices under which nothing moves.
   PlanChoices resident() const;
 

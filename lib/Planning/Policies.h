@@ -19,7 +19,7 @@ void offloadBuckets(Placement &placement, const Problem &problem, const std::vec
                     uint64_t limit);
 
 std::unique_ptr<PlacementPolicy> makeWeightFlow();
-std::unique_ptr<PlacementPolicy> makeAuto();
+
 
 } // namespace forebay::planning
 

@@ -1,6 +1,7 @@
 //===- Policy.cpp - Buckets and placement policies ------------------------===//
 
 #include "Policies.h"
+#include "forebay/Planning/Bound.h"
 
 #include <algorithm>
 
@@ -152,4 +153,4 @@ std::unique_ptr<PlacementPolicy> planning::findPolicy(const std::string &name) {
   return nullptr;
 }
 
-std::vector<std::string> planning::policyNames() { return {"resident", "zero-offload", "weight-flow", "superoffload"}; }
+std::vector<std::string> planning::policyNames() { return {"resident", "zero-offload", "superoffload", "weight-flow"}; }

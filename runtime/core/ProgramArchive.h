@@ -267,6 +267,10 @@ template <typename A> void visit(A &a, Program &p) {
   a.number(p.hasClip);
   a.number(p.clipNorm);
   a.number(p.bucketBytes);
+  a.text(p.placement);
+  a.number(p.boundSeconds);
+  a.text(p.binding);
+  a.number(p.copyPace);
   visit(a, p.dims);
   a.number(p.flopsPerToken);
   a.number(p.tokensPerMicroStep);

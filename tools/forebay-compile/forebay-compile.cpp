@@ -67,7 +67,7 @@ private:
     line.value("memory", "SPACE=SIZE,...", options.memory, "usable bytes of each memory, e.g. hbm=64MiB,host=1GiB");
     line.custom("bucket-bytes", "SIZE", [&](StringRef text) { return readBucketBytes(text); },
                 "size of the gradient buckets that move at once (default 64MiB, at least 4KiB)");
-    line.value("plan", "FILE", planFile, "use a saved plan (not yet)");
+    line.value("plan", "FILE", options.plan, "take the decisions of a plan that --plan-only -o wrote");
     line.flag("plan-only", options.planOnly, "plan and report memory and time; no weights needed; -o gets the plan");
     line.value("json", "FILE", options.json, "with --plan-only: the report as JSON");
     line.value("what-if", "DIMS", whatIf, "with --plan-only: a table over dimensions (not yet)");
@@ -115,8 +115,8 @@ private:
     else
       diags.error("command line", "more than one model given: " + llvm::join(models, ", ")).note("compile one at a time");
 
-    if (!planFile.empty())
-      diags.error("--plan=" + planFile, "saved plans cannot be used yet").note("leave the option out");
+    if (!options.plan.empty() && line.given("policy"))
+      diags.error("--policy=" + options.policy, "--plan already decides").note("leave one of them out");
     if (!whatIf.empty())
       diags.error("--what-if=" + whatIf, "tables over dimensions do not exist yet").note("compile once for each value with --plan-only");
     if (!options.json.empty() && !options.planOnly)
@@ -170,7 +170,7 @@ private:
   CommandLine line{"forebay-compile", "[options] MODEL.onnx -o STEP.so",
                    "Compiles an exported training graph (ONNX) to a program for forebay-run."};
   std::vector<std::string> models, plugins, addedPasses;
-  std::string emit = "so", planFile, whatIf;
+  std::string emit = "so", whatIf;
   /// Options whose value cannot be empty.
   const llvm::StringMap<const std::string *> texts = {{"loss", &options.import.loss}, {"optimizer", &options.optimizer.optimizer},
                                                       {"machine", &options.machine},  {"policy", &options.policy},

@@ -30,6 +30,7 @@ struct CompileOptions {
   std::string precision = "fp32";
   std::string machine = "cpu";
   std::string policy = "auto";
+  std::string plan;              ///< file with a plan whose decisions are taken; empty: the policy decides
   std::string memory;                 ///< SPACE=SIZE,...
   int64_t bucketBytes = 64 << 20;
   bool planOnly = false;

@@ -29,8 +29,23 @@ struct Bound {
 /// `trained` as of `problem`. Machines without rates have no bound: seconds 0, not feasible.
 Bound lowerBound(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine);
 
+/// Options that a planner may be told to leave out, to see what each is worth.
+struct PlanOptions {
+  bool deferred = true;     ///< updates on the host after the verdict, under the next forward
+  bool speculative = true;  ///< before it
+  bool streamed = true;     ///< state that comes to the compute engine and goes back
+  bool onDevice = true;     ///< state that stays there
+  bool flows = true;        ///< weights that come and go
+  bool offload = true;      ///< activations that wait on the host
+  bool selective = true;    ///< recomputation of single operations; without it all but what crosses between layers, or nothing
+  bool narrowMoves = true;  ///< gradients and weights move in the compute type, cast on the host
+};
+
 /// The same program with limits for forward and backward apart and shadows paid for: closer to what a schedule can do, no bound.
-Bound relaxedPlan(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine);
+Bound relaxedPlan(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const PlanOptions &options = {});
+
+/// Policy "auto" with some options left out, for benchmarks. `compare`: takes over what another policy does better.
+std::unique_ptr<PlacementPolicy> makeAuto(const PlanOptions &options = {}, bool compare = true);
 
 } // namespace forebay::planning
 

@@ -124,6 +124,12 @@ struct Placement {
   std::vector<Decision> decisions;
 };
 
+/// The decisions of `placement` as text, for the same problem again. Without their reasons.
+std::string toText(const Placement &placement, const Problem &problem);
+/// Reads what toText wrote. False, and why in words that follow "the plan cannot be used: ", if it is damaged or belongs to another problem.
+bool parsePlacement(const std::string &text, const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, Placement &placement,
+                    std::string &error);
+
 class PlacementPolicy {
 public:
   virtual ~PlacementPolicy() = default;

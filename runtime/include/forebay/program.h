@@ -217,6 +217,9 @@ struct Program {
   bool hasClip = false;
   double clipNorm = 0;
   uint64_t bucketBytes = 0;
+  std::string placement;            ///< the plan's decisions, as planning::toText writes them, for `--plan`; the runtime does not read it
+  double boundSeconds = 0;          ///< no plan of this step is faster on the machine (docs/algorithms/bound.md); 0: not known
+  std::string binding;              ///< the resource that the bound fills
   double copyPace = 0;              ///< bytes/s at which copies between spaces run at most; 0: as fast as they can
   std::vector<std::pair<std::string, int64_t>> dims;
   double flopsPerToken = 0;         ///< forward, 2mnk of products, attention over the full square

@@ -6,7 +6,9 @@
 #include "forebay/Dialect/Offload/IR/Offload.h"
 #include "forebay/Dialect/Offload/Transforms/Passes.h"
 #include "forebay/Dialect/Train/IR/Train.h"
+#include "forebay/Planning/Bound.h"
 #include "forebay/Planning/Layout.h"
+#include "forebay/Planning/PlanFile.h"
 
 #include "mlir/Dialect/DLTI/DLTI.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -261,13 +263,15 @@ private:
 
     Placement placement;
     Schedule schedule;
-    std::string chosen;
-    if (failed(choose(*step, trained, *machine, chosen, placement, schedule)))
+    // The host backend, which serves machines without a second stream, runs no updates before the verdict yet.
+    machine->speculation = machine->sideQueue >= 0;
+    std::string name;
+    if (failed(choose(*step, trained, *machine, name, placement, schedule)))
       return failure();
     emitRemarks(step->function, placement);
     if (failed(AsyncEmitter(*step, trained, *machine, schedule).run()))
       return failure();
-    finish(module, *machine, chosen, *step);
+    finish(module, *machine, name, *step, placement, planning::lowerBound(step->problem, trained, *machine));
     return success();
   }
 
@@ -277,50 +281,55 @@ private:
     return llvm::join(llvm::map_range(machine.spaces, [](auto &space) { return space.name + "=1GiB"; }), ",");
   }
 
-  /// Fills in the policy asked for; `auto` takes the first that fits, else the last.
-  LogicalResult choose(StepProblem &step, const std::vector<planning::TrainedParameter> &trained, const Machine &machine,
-                       std::string &chosen, Placement &placement, Schedule &schedule) {
-    std::vector<std::string> names = planning::policyNames();
-    bool isAuto = policy == "auto";
-    if (!isAuto && !llvm::is_contained(names, policy))
-      return (module(step).emitError() << "--policy=" << policy << ": there is no such policy").attachNote()
-             << "known: auto, " << llvm::join(names, ", ");
-    for (const std::string &name : isAuto ? names : std::vector<std::string>{policy}) {
-      auto candidate = planning::findPolicy(name);
-      std::string why;
-      if (!candidate->supports(machine, why)) {
-        if (!isAuto)
-          return (module(step).emitError() << "--policy=" << name << ": needs " << why << "; machine '" << machine.name
-                                           << "' has one: " << machine.spaces[0].name)
-                     .attachNote()
-                 << "choose a machine with two memories, or --policy=resident";
-        continue;
-      }
-      Placement place = candidate->place(step.problem, trained, machine);
-      std::string error;
-      Schedule made = buildSchedule(step.problem, trained, machine, place, error);
-      if (!error.empty())
-        return step.function->emitError() << error;
-      chosen = name;
-      placement = std::move(place);
-      schedule = std::move(made);
-      if (!isAuto)
-        return success();
-      planning::Layout layout = layOut(schedule, machine);
-      bool fits = layout.fits(machine);
-      auto opts = remark::RemarkOpts::name(fits ? "PolicyChosen" : "PolicyRejected").category("offload-plan");
-      auto tell = [&](auto &&out) {
-        out << remark::add("policy={0}", name);
-        for (auto [i, space] : llvm::enumerate(machine.spaces))
-          out << remark::metric(space.name + "_bytes", layout.spaces[i].arenaBytes) << remark::metric(space.name + "_capacity", space.capacity);
-      };
-      if (fits)
-        tell(remark::passed(step.function->getLoc(), opts));
-      else
-        tell(remark::missed(step.function->getLoc(), opts));
-      if (fits)
-        return success();
+  /// Takes the decisions of a saved plan.
+  LogicalResult takePlan(StepProblem &step, const std::vector<planning::TrainedParameter> &trained, const Machine &machine, std::string &name, Placement &placement) {
+    planning::PlanFile file;
+    std::string error;
+    auto complain = [&](const Twine &why) { return (module(step).emitError() << "--plan=" << planFile.getValue() << ": " << why); };
+    if (!planning::readPlan(planFile, file, error))
+      return complain(error).attachNote() << "forebay-compile --plan-only -o FILE writes plans";
+    if (file.program.machine != machine.name)
+      return complain("the plan was made for machine '" + file.program.machine + "', not '" + machine.name + "'").attachNote() << "give --machine as it was then";
+    if (!planning::parsePlacement(file.program.placement, step.problem, trained, machine, placement, error))
+      return complain("the plan cannot be used: " + error).attachNote() << "make it again with --plan-only -o and the same model and options";
+    placement.decisions.push_back({"all", "Forced", true, "the decisions of a saved plan", {}});
+    name = file.program.policy;
+    return success();
+  }
+
+  LogicalResult choose(StepProblem &step, const std::vector<planning::TrainedParameter> &trained, const Machine &machine, std::string &name, Placement &placement,
+                       Schedule &schedule) {
+    std::string error;
+    if (!planFile.empty()) {
+      if (failed(takePlan(step, trained, machine, name, placement)))
+        return failure();
+    } else {
+      name = policy;
+      if (failed(runPolicy(step, trained, machine, placement)))
+        return failure();
     }
+    schedule = buildSchedule(step.problem, trained, machine, placement, error);
+    if (!error.empty())
+      return step.function->emitError() << error;
+    return success();
+  }
+
+  LogicalResult runPolicy(StepProblem &step, const std::vector<planning::TrainedParameter> &trained, const Machine &machine, Placement &placement) {
+    std::unique_ptr<planning::PlacementPolicy> chosen = planning::findPolicy(policy);
+    if (!chosen)
+      return (module(step).emitError() << "--policy=" << policy << ": there is no such policy").attachNote()
+             << "known: auto, " << llvm::join(planning::policyNames(), ", ");
+    std::string why;
+    if (!chosen->supports(machine, why)) {
+      InFlightDiagnostic diagnostic = module(step).emitError() << "--policy=" << policy << ": needs " << why << "; machine '" << machine.name << "' has ";
+      if (machine.offloads())
+        diagnostic << "none";
+      else
+        diagnostic << "one: " << machine.spaces[0].name;
+      return diagnostic.attachNote() << (machine.offloads() ? "docs/machines.md says how a machine file gets rates, or choose another policy"
+                                                            : "choose a machine with two memories, or --policy=resident");
+    }
+    placement = chosen->place(step.problem, trained, machine);
     return success();
   }
 
@@ -339,14 +348,22 @@ private:
     }
   }
 
-  void finish(ModuleOp module, const Machine &machine, StringRef chosen, const StepProblem &step) {
+  void finish(ModuleOp module, const Machine &machine, StringRef chosen, const StepProblem &step, const Placement &placement, const planning::Bound &bound) {
     Builder b(module.getContext());
     setMachine(module, machine);
     module->setAttr(kPhaseAttr, b.getStringAttr("async"));
-    SmallVector<NamedAttribute> plan{b.getNamedAttr("policy", b.getStringAttr(chosen)),
+    SmallVector<NamedAttribute> attrs{b.getNamedAttr("policy", b.getStringAttr(chosen)),
                                      b.getNamedAttr("accumulate", b.getI64IntegerAttr(step.problem.accumulate)),
                                      b.getNamedAttr("bucket_bytes", b.getI64IntegerAttr(step.problem.bucketBytes))};
-    module->setAttr("offload.plan", b.getDictionaryAttr(plan));
+    if (recordPlacement)
+      attrs.push_back(b.getNamedAttr("placement", b.getStringAttr(toText(placement, step.problem))));
+    if (placement.copyPace > 0)
+      attrs.push_back(b.getNamedAttr("copy_pace", b.getF64FloatAttr(placement.copyPace)));
+    if (bound.feasible) {
+      attrs.push_back(b.getNamedAttr("bound_s", b.getF64FloatAttr(bound.seconds)));
+      attrs.push_back(b.getNamedAttr("binding", b.getStringAttr(bound.binding)));
+    }
+    module->setAttr("offload.plan", b.getDictionaryAttr(attrs));
   }
 };
 

@@ -86,6 +86,18 @@ private:
     program.policy = policy.str();
     program.accumulate = accumulate.getInt();
     program.bucketBytes = buckets.getInt();
+    auto number = [&](StringRef key) {
+      auto value = plan.getAs<FloatAttr>(key);
+      return value ? value.getValueAsDouble() : 0.0;
+    };
+    auto text = [&](StringRef key) {
+      auto value = plan.getAs<StringAttr>(key);
+      return value ? value.str() : std::string();
+    };
+    program.copyPace = number("copy_pace");
+    program.boundSeconds = number("bound_s");
+    program.binding = text("binding");
+    program.placement = text("placement");
     program.events = events.getInt();
     program.kernelAbi = FOREBAY_KERNEL_ABI;
     auto precision = module->getAttrOfType<StringAttr>("train.precision");

@@ -22,13 +22,15 @@ def OffloadPlan : Pass<"offload-plan", "::mlir::ModuleOp"> {
     ```
 
     Policies: docs/algorithms/placement.md. Each decision is a remark (category `offload-plan`). Nothing is checked against the capacity yet, except
-    that `policy=auto` takes the first policy whose packed plan fits.
+    by policies that search: `auto` takes the fastest plan whose packed schedule fits (without rates of the machine: the first policy that fits).
 
-    Errors: unknown machine, memory or policy; a policy that the machine does not support; a step that cannot be scheduled.
+    Errors: unknown machine, memory or policy; a policy that the machine does not support; a plan of another step; a step that cannot be scheduled.
   }];
   let options = [
     Option<"machine", "machine", "std::string", "\"cpu\"", "Name of a machine, or a file as in machines/">,
-    Option<"policy", "policy", "std::string", "\"auto\"", "resident, zero-offload, weight-flow, or auto: the first that fits">,
+    Option<"policy", "policy", "std::string", "\"auto\"", "resident, zero-offload, superoffload, weight-flow, or auto: the fastest plan found">,
+    Option<"planFile", "plan", "std::string", "\"\"", "File with a plan of the same step, whose decisions are taken instead of a policy's">,
+    Option<"recordPlacement", "record-placement", "bool", "false", "Keep the decisions in offload.plan, so that a plan file can hold them">,
     Option<"memory", "memory", "std::string", "\"\"", "Budgets that replace the machine's, e.g. hbm=64MiB,host=1GiB (separate by ';' on an opt command line)">,
     Option<"bucketBytes", "bucket-bytes", "uint64_t", "67108864", "fp32 gradient bytes of a bucket; at least 4096">
   ];
