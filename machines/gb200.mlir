@@ -28,6 +28,8 @@ module @"gb200" attributes {
     "cpu" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "host", "launch" = 5.0e-6, "cores" = 36, "bandwidth" = 1.775e11,
       "rates" = #dlti.map<"matmul" = #dlti.map<"f32" = 1.5e12>>>,
     "side" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "hbm", "stream_of" = "gpu">,
+    "h2d_side" = #dlti.target_device_spec<"kind" = "engine", "copies_from" = "host", "copies_to" = "hbm", "stream_of" = "h2d">,
+    "d2h_side" = #dlti.target_device_spec<"kind" = "engine", "copies_from" = "hbm", "copies_to" = "host", "stream_of" = "d2h">,
     "h2d" = #dlti.target_device_spec<"kind" = "engine", "copies_from" = "host", "copies_to" = "hbm", "launch" = 1.6e-6,
       "link" = [[250000, 39.0e9], [500000, 44.5e9], [1000000, 55.4e9], [2000000, 71.4e9], [4000000, 96.1e9], [8000000, 130.7e9],
                  [16000000, 169.1e9], [32000000, 196.8e9], [64000000, 209.0e9], [128000000, 210.0e9], [256000000, 211.3e9]]>,

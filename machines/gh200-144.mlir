@@ -17,6 +17,8 @@ module @"gh200-144" attributes {
     "cpu" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "host", "launch" = 5.0e-6, "cores" = 72, "bandwidth" = 3.55e11,
       "rates" = #dlti.map<"matmul" = #dlti.map<"f32" = 3.0e12>>>,
     "side" = #dlti.target_device_spec<"kind" = "engine", "computes_in" = "hbm", "stream_of" = "gpu">,
+    "h2d_side" = #dlti.target_device_spec<"kind" = "engine", "copies_from" = "host", "copies_to" = "hbm", "stream_of" = "h2d">,
+    "d2h_side" = #dlti.target_device_spec<"kind" = "engine", "copies_from" = "hbm", "copies_to" = "host", "stream_of" = "d2h">,
     "h2d" = #dlti.target_device_spec<"kind" = "engine", "copies_from" = "host", "copies_to" = "hbm", "launch" = 1.6e-6,
       "link" = [[250000, 97.4e9], [500000, 98.7e9], [1000000, 116.2e9], [2000000, 145.1e9], [4000000, 191.6e9], [8000000, 257.6e9],
                  [16000000, 330.6e9], [32000000, 382.2e9], [64000000, 404.0e9], [128000000, 405.0e9], [256000000, 407.0e9]]>,

@@ -385,6 +385,7 @@ void ScheduleBuilder::updateStreamed(uint32_t index, Predicate predicate) {
     used += roundUp(piece.count * 4);
   }
   addCopy(machine.toCompute, "state of " + name, predicate, Phase::Update, std::move(up));
+  std::vector<BufferRange> fresh;
   for (const Part &entry : parts) {
     const Piece &piece = *entry.piece;
     const TrainedParameter &p = of(piece);
@@ -400,8 +401,14 @@ void ScheduleBuilder::updateStreamed(uint32_t index, Predicate predicate) {
       ranges.push_back({slot.buffer, slot.offset, slot.bytes, Access::Write});
     uint64_t more = 0;
     if (int32_t copy = where[p.weight][space]; copy >= 0 && schedule.buffers[copy].persistent) {
-      ranges.push_back(part(copy, piece, Access::Write));
-      more = ranges.back().bytes;
+      BufferRange weight = part(copy, piece, Access::Write);
+      if (p.castWeight >= 0) {
+        ranges.push_back(weight);
+        more = weight.bytes;
+      } else { // the same bytes: a copy beside the engine
+        fresh.push_back(entry.slots[0]);
+        fresh.push_back(weight);
+      }
     }
     ScheduledOp &op = addDispatch(p.update, sideQueue(), predicate);
     op.operands = std::move(ranges);
@@ -410,6 +417,7 @@ void ScheduleBuilder::updateStreamed(uint32_t index, Predicate predicate) {
     split(op, piece, 1);
     op.cost.bytes += more;
   }
+  addCopy(sideQueue(), "weights of " + name, predicate, Phase::Update, std::move(fresh));
   addCopy(machine.toHost, "new state of " + name, predicate, Phase::Update, std::move(down));
 }
 

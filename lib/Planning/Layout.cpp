@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <deque>
 #include <set>
 
 using namespace forebay;
@@ -14,9 +15,9 @@ namespace {
 
 class LayoutMaker {
 public:
-  LayoutMaker(const Schedule &schedule, const Machine &machine, bool holdCopies, bool addresses = true)
-      : schedule(schedule), machine(machine), addresses(addresses), group(schedule.buffers.size()) {
-    layout.holdsCopies = holdCopies;
+  LayoutMaker(const Schedule &schedule, const Machine &machine, uint32_t hold, bool addresses = true)
+      : schedule(schedule), machine(machine), hold(hold), addresses(addresses), group(schedule.buffers.size()) {
+    layout.holdsCopies = hold > 0;
     layout.buffers.resize(schedule.buffers.size());
     layout.spaces.resize(machine.spaces.size());
   }
@@ -36,7 +37,12 @@ private:
   void findLives() {
     uint32_t end = schedule.ops.empty() ? 0 : schedule.ops.size() - 1;
     std::vector<bool> seen(schedule.buffers.size());
-    std::vector<std::vector<uint32_t>> held(machine.queues.size()); // sources of the last copy of each queue
+    // Sources of the last copies of each queue, oldest first.
+    std::vector<std::deque<std::vector<uint32_t>>> held(machine.queues.size());
+    auto keepTo = [&](const std::vector<uint32_t> &sources, uint32_t i) {
+      for (uint32_t source : sources)
+        at(source).last = std::max(at(source).last, i);
+    };
     for (uint32_t i = 0; i < schedule.ops.size(); ++i) {
       const ScheduledOp &op = schedule.ops[i];
       for (const BufferRange &range : op.operands) {
@@ -45,14 +51,21 @@ private:
         seen[range.buffer] = true;
         at(range.buffer).last = std::max(at(range.buffer).last, i);
       }
-      if (op.kind != CommandKind::Copy || !layout.holdsCopies || op.queue == machine.computeQueue)
+      if (op.kind != CommandKind::Copy || hold == 0 || op.queue == machine.computeQueue || schedule.buffers[op.operands[0].buffer].space == schedule.buffers[op.operands[1].buffer].space)
         continue;
-      for (uint32_t source : held[op.queue])
-        at(source).last = std::max(at(source).last, i);
-      held[op.queue].clear();
+      auto &list = held[op.queue];
+      list.emplace_back();
       for (size_t k = 0; k < op.operands.size(); k += 2)
-        held[op.queue].push_back(op.operands[k].buffer);
+        list.back().push_back(op.operands[k].buffer);
+      if (list.size() > hold) {
+        keepTo(list.front(), i);
+        list.pop_front();
+      }
     }
+    for (auto &list : held)
+      for (const std::vector<uint32_t> &sources : list)
+        if (hold == kToTheEnd)
+          keepTo(sources, end);
     for (uint32_t b = 0; b < schedule.buffers.size(); ++b) {
       group[b] = b;
       if (persistent(b))
@@ -149,6 +162,7 @@ private:
 
   const Schedule &schedule;
   const Machine &machine;
+  uint32_t hold;  ///< copies on the same queue until which a source keeps its bytes
   bool addresses; ///< else lives only
   Layout layout;
   std::vector<uint32_t> group; ///< first of the buffers that share its bytes
@@ -163,9 +177,7 @@ bool Layout::fits(const Machine &machine) const {
   return true;
 }
 
-Layout planning::layOut(const Schedule &schedule, const Machine &machine, bool holdCopies) {
-  return LayoutMaker(schedule, machine, holdCopies).run();
-}
+Layout planning::layOut(const Schedule &schedule, const Machine &machine, uint32_t hold) { return LayoutMaker(schedule, machine, hold).run(); }
 
 /// Spaces are packed independently, so each takes the layout that is better for it: `held` where `takesHeld` says so, else `tight`.
 template <typename F> static Layout combine(Layout held, Layout tight, const Schedule &schedule, const Machine &machine, F takesHeld) {
@@ -184,21 +196,26 @@ template <typename F> static Layout combine(Layout held, Layout tight, const Sch
 
 // Packing is a heuristic: without held copies an arena may even be larger.
 Layout planning::layOutSmallest(const Schedule &schedule, const Machine &machine) {
-  return combine(layOut(schedule, machine, true), layOut(schedule, machine, false), schedule, machine,
+  return combine(layOut(schedule, machine, 1), layOut(schedule, machine, 0), schedule, machine,
                  [](const SpaceLayout &held, const SpaceLayout &tight, uint32_t) { return held.arenaBytes <= tight.arenaBytes; });
 }
 
 Layout planning::layOut(const Schedule &schedule, const Machine &machine) {
-  Layout held = layOut(schedule, machine, true);
+  // As long as there is room: nobody then waits for a copy to take its source's bytes.
+  for (uint32_t hold : {kToTheEnd, 32u, 8u, 2u})
+    if (machine.offloads() && hold <= schedule.hold && LayoutMaker(schedule, machine, hold, false).run().fits(machine))
+      if (Layout layout = layOut(schedule, machine, hold); layout.fits(machine))
+        return layout;
+  Layout held = layOut(schedule, machine, 1);
   if (held.fits(machine))
     return held;
-  return combine(std::move(held), layOut(schedule, machine, false), schedule, machine,
+  return combine(std::move(held), layOut(schedule, machine, 0), schedule, machine,
                  [&](const SpaceLayout &held, const SpaceLayout &tight, uint32_t space) {
                    return held.arenaBytes <= machine.spaces[space].capacity || held.arenaBytes <= tight.arenaBytes;
                  });
 }
 
-Layout planning::estimate(const Schedule &schedule, const Machine &machine) { return LayoutMaker(schedule, machine, false, false).run(); }
+Layout planning::estimate(const Schedule &schedule, const Machine &machine, uint32_t hold) { return LayoutMaker(schedule, machine, hold, false).run(); }
 
 std::vector<uint64_t> planning::liveBytes(const Schedule &schedule, const Layout &layout, uint32_t space) {
   std::vector<int64_t> change(schedule.ops.size() + 1);

@@ -72,7 +72,9 @@ std::string planning::toText(const Machine &machine) {
   text += "roles";
   for (uint32_t index : {machine.computeSpace, machine.hostSpace, machine.computeQueue, machine.hostQueue, machine.toCompute, machine.toHost})
     text += " " + std::to_string(index);
-  return text + " " + std::to_string(machine.sideQueue) + "\n";
+  for (int32_t index : {machine.sideQueue, machine.sideToCompute, machine.sideToHost})
+    text += " " + std::to_string(index);
+  return text + "\n";
 }
 
 //===----------------------------------------------------------------------===//
@@ -192,7 +194,8 @@ static void readLine(Line &line, Machine &machine, bool &hasRoles) {
   if (key == "roles") {
     for (uint32_t *index : {&machine.computeSpace, &machine.hostSpace, &machine.computeQueue, &machine.hostQueue, &machine.toCompute, &machine.toHost})
       *index = line.integer<uint32_t>();
-    machine.sideQueue = line.integer<int32_t>();
+    for (int32_t *index : {&machine.sideQueue, &machine.sideToCompute, &machine.sideToHost})
+      *index = line.integer<int32_t>();
     hasRoles = true;
     return;
   }
@@ -248,8 +251,9 @@ bool planning::parseMachine(const std::string &text, Machine &machine, std::stri
     return false;
   }
   size_t spaces = machine.spaces.size(), queues = machine.queues.size();
+  auto sideGood = [&](int32_t queue) { return queue >= -1 && queue < static_cast<int64_t>(queues); };
   if (machine.computeSpace >= spaces || machine.hostSpace >= spaces || machine.computeQueue >= queues || machine.hostQueue >= queues ||
-      machine.toCompute >= queues || machine.toHost >= queues || machine.sideQueue < -1 || machine.sideQueue >= static_cast<int64_t>(queues)) {
+      machine.toCompute >= queues || machine.toHost >= queues || !sideGood(machine.sideQueue) || !sideGood(machine.sideToCompute) || !sideGood(machine.sideToHost)) {
     error = "the machine's line 'roles' names a memory or queue that it does not have";
     return false;
   }

@@ -49,7 +49,7 @@ std::string planning::toText(const Placement &placement, const Problem &problem)
   uint64_t pace;
   static_assert(sizeof pace == sizeof placement.copyPace);
   std::memcpy(&pace, &placement.copyPace, sizeof pace);
-  out << "step " << hex(pace) << " " << placement.uploadLag << " " << placement.streamSlots << "\n";
+  out << "step " << hex(pace) << " " << placement.uploadLag << " " << placement.streamSlots << " " << placement.hold << "\n";
   for (size_t i = 0; i < placement.arguments.size(); ++i)
     out << "argument " << i << " " << placement.arguments[i].home << " " << static_cast<unsigned>(placement.arguments[i].source) << "\n";
   for (size_t i = 0; i < placement.buckets.size(); ++i) {
@@ -110,6 +110,7 @@ bool planning::parsePlacement(const std::string &text, const Problem &problem, c
       std::memcpy(&placement.copyPace, &bits, sizeof bits);
       placement.uploadLag = number(UINT32_MAX);
       placement.streamSlots = number(UINT32_MAX);
+      placement.hold = number(UINT64_C(1) << 32);
       good &= placement.copyPace >= 0;
     } else if (what == "argument") {
       size_t i = number(problem.arguments.size());

@@ -83,7 +83,7 @@ static PlanReport reportMemory(const Program &program) {
   report.commands = program.step.size();
   for (const Command &c : program.step) {
     report.waits += c.waits.size();
-    if (c.kind != CommandKind::Copy || c.predicate == Predicate::LaterMicro)
+    if (c.kind != CommandKind::Copy || c.predicate == Predicate::LaterMicro || c.predicate == Predicate::Redo || c.predicate == Predicate::Restore)
       continue;
     for (size_t i = 0; i + 1 < c.operands.size(); i += 2)
       if (c.operands[i].space != c.operands[i + 1].space)

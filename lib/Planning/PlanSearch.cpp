@@ -23,7 +23,7 @@ PlanCost planning::evaluate(const Problem &problem, const std::vector<TrainedPar
   Schedule schedule = buildSchedule(problem, trained, machine, placement, error);
   if (!error.empty())
     return cost;
-  for (const SpaceLayout &space : estimate(schedule, machine).spaces)
+  for (const SpaceLayout &space : estimate(schedule, machine, 2).spaces)
     cost.live.push_back(space.liveBytes);
   if (machine.timed() && (share == 0 || cost.excess(machine, share) == 0)) {
     SimResult result = simulate(modelOf(schedule, machine, problem.accumulate));
@@ -94,6 +94,7 @@ Placement PlanSpace::realize(PlanChoices choices) const {
   placement.arguments = inComputeSpace(problem, machine);
   placement.buckets = buckets;
   placement.copyPace = choices.copyPace;
+  placement.hold = kToTheEnd;
   placement.undoInPlace = choices.undoInPlace;
   placement.uploadLag = choices.uploadLag;
   placement.streamSlots = choices.streamSlots;

@@ -27,6 +27,7 @@ ScheduleBuilder::ScheduleBuilder(const Problem &problem, const std::vector<Train
   for (const BucketPlacement &bucket : placement.bucketPlacements)
     normsOnDevice |= bucket.normOnDevice;
   schedule.copyPace = placement.copyPace;
+  schedule.hold = placement.hold;
   weightOf.resize(problem.values.size());
   for (uint32_t v = 0; v < weightOf.size(); ++v)
     weightOf[v] = v;
@@ -264,7 +265,7 @@ void ScheduleBuilder::fetch(const Fetch &fetch) {
   std::string label = "fetch " + problem.values[fetch.parts[0].value].label;
   if (fetch.parts.size() > 1)
     label += " and " + std::to_string(fetch.parts.size() - 1) + " more";
-  addCopy(machine.toCompute, std::move(label), Predicate::Always, problem.ops[fetch.parts[0].first].phase, std::move(pairs));
+  addCopy(machine.fetchQueue(), std::move(label), Predicate::Always, problem.ops[fetch.parts[0].first].phase, std::move(pairs));
 }
 
 void ScheduleBuilder::offload(uint32_t value) {
@@ -272,7 +273,7 @@ void ScheduleBuilder::offload(uint32_t value) {
   if (from < 0 || where[value][machine.hostSpace] >= 0)
     return fail("'" + problem.values[value].label + "' is offloaded while it is not in the compute space only");
   uint32_t to = define(value, machine.hostSpace, schedule.buffers[from].role);
-  addCopy(machine.toHost, "offload " + problem.values[value].label, Predicate::Always, Phase::Forward,
+  addCopy(machine.offloadQueue(), "offload " + problem.values[value].label, Predicate::Always, Phase::Forward,
           {whole(from, Access::Read), whole(to, Access::Write)});
   where[value][machine.computeSpace] = -1;
 }

@@ -20,8 +20,8 @@ struct SimChannels {
   SimTask copy(uint32_t queue, uint64_t bytes, uint32_t from, uint32_t to, double pace) const;
 
   const Machine &machine;
-  std::vector<SimChannel> list; ///< one for each memory, then the compute engine, then the link to it
-  uint32_t engine = 0, link = 0;
+  std::vector<SimChannel> list; ///< one for each memory, then the compute engine, then the link to it and that from it
+  uint32_t engine = 0, link = 0, down = 0;
 };
 
 } // namespace forebay::planning

@@ -14,12 +14,17 @@ SimChannels::SimChannels(const Machine &machine) : machine(machine) {
     list.push_back({space.name, space.bandwidth});
   engine = list.size();
   list.push_back({machine.queues[machine.computeQueue].name, 1.0});
-  // A transfer of its own keeps its queue busy, so the link only counts where a dispatch reads across it at the same time.
+  // Transfers on two queues, and what a dispatch reads across, share a link.
   link = list.size();
   double fastest = 0;
   for (const Curve::Point &point : machine.queues[machine.toCompute].link.points)
     fastest = std::max(fastest, point.y);
   list.push_back({machine.queues[machine.toCompute].name, fastest});
+  down = list.size();
+  fastest = 0;
+  for (const Curve::Point &point : machine.queues[machine.toHost].link.points)
+    fastest = std::max(fastest, point.y);
+  list.push_back({machine.queues[machine.toHost].name, fastest});
 }
 
 SimTask SimChannels::dispatch(uint32_t queue, const Cost &cost, uint64_t remoteBytes) const {
@@ -53,7 +58,9 @@ SimTask SimChannels::copy(uint32_t queue, uint64_t bytes, uint32_t from, uint32_
   if (pace > 0)
     task.seconds = std::max(task.seconds, bytes / pace);
   task.uses = {{from, static_cast<double>(bytes)}, {to, static_cast<double>(bytes)}};
-  if (queue == machine.toCompute)
+  if (from == machine.computeSpace && to != from)
+    task.uses.push_back({down, static_cast<double>(bytes)});
+  else if (to == machine.computeSpace && to != from)
     task.uses.push_back({link, static_cast<double>(bytes)});
   return task;
 }

@@ -35,18 +35,20 @@ struct Layout {
   bool fits(const Machine &machine) const;
 };
 
-/// `holdCopies`: the source of a copy between spaces keeps its bytes until the next copy on that queue, so that the compute queue need not wait
-/// for the copy when it takes the bytes again.
-Layout layOut(const Schedule &schedule, const Machine &machine, bool holdCopies);
+inline constexpr uint32_t kToTheEnd = ~0u;
+
+/// The source of a copy between spaces keeps its bytes until `hold` more copies on that queue have been issued (0: not at all; kToTheEnd: to the end of the step), so that
+/// the compute queue need not wait for the copy when it takes the bytes again.
+Layout layOut(const Schedule &schedule, const Machine &machine, uint32_t hold);
 
 /// In each space what needs less of holding copies and not: does not depend on capacities.
 Layout layOutSmallest(const Schedule &schedule, const Machine &machine);
 
-/// In each space holding copies where that fits, else what needs less. So it fits if and only if the smallest does.
+/// Holds copies as long as that fits; in each space for the next copy where that fits, else what needs less. So it fits if and only if the smallest does.
 Layout layOut(const Schedule &schedule, const Machine &machine);
 
-/// Lives and live bytes without addresses, copies not held: `arenaBytes` is the lower bound. Much cheaper than layOut.
-Layout estimate(const Schedule &schedule, const Machine &machine);
+/// Lives and live bytes without addresses: `arenaBytes` is the lower bound. Much cheaper than layOut.
+Layout estimate(const Schedule &schedule, const Machine &machine, uint32_t hold = 0);
 
 /// Bytes that live in `space` at each operation, each buffer rounded to 64.
 std::vector<uint64_t> liveBytes(const Schedule &schedule, const Layout &layout, uint32_t space);

@@ -66,8 +66,13 @@ struct Machine {
   uint32_t toHost = 0;       ///< copies back
   /// A second queue of the compute engine (a stream beside the main one): casts and updates run there and share the engine. -1: none.
   int32_t sideQueue = -1;
+  /// Second queues of the two links: what comes ahead of use and what leaves for a while need not stand behind weights and state. They share the links. -1: none.
+  int32_t sideToCompute = -1, sideToHost = -1;
   bool speculation = true; ///< what runs programs on this machine can update before the verdict
 
+  /// Queues of what comes ahead of use and what leaves for a while.
+  uint32_t fetchQueue() const { return sideToCompute >= 0 ? sideToCompute : toCompute; }
+  uint32_t offloadQueue() const { return sideToHost >= 0 ? sideToHost : toHost; }
   bool offloads() const { return computeSpace != hostSpace; }
   /// Has the rates that a model of time needs.
   bool timed() const;

@@ -117,6 +117,8 @@ struct Placement {
   /// Speculative updates write in place and are undone by inverse arithmetic, as the paper does: no shadows, not exact. For comparing plans only: no policy that a
   /// program can be made with sets it.
   bool undoInPlace = false;
+  /// While there is room, sources of copies keep their bytes for so many further copies of their queue (see Layout.h).
+  uint32_t hold = 1;
   /// Forward of the next step waits for all updates of this one, as systems do that step between backward and forward.
   bool updatesBlock = false;
   /// Bytes/s at which copies from and to the compute space run at most, so that they leave the host's memory to the host; 0: as fast as they can.

@@ -63,6 +63,7 @@ struct Schedule {
   std::vector<ScheduledOutput> outputs;
   int32_t verdict = -1; ///< buffer that the runtime reads
   double copyPace = 0;  ///< Placement::copyPace
+  uint32_t hold = 1;    ///< Placement::hold
 };
 
 /// Realises `placement`: buffers for all values, transfers where a value is needed in another space, predicates for K micro-steps. On a problem that

@@ -16,7 +16,7 @@
 // FOLDER: error: --machine={{.*}}: there is no such machine
 // NOMACHINE: error: --machine={{.*}}plan-invalid.mlir: has no dlti.target_system_spec
 // POLICY: error: --policy=fast: there is no such policy
-// POLICY: note: known: auto, resident, zero-offload, weight-flow
+// POLICY: note: known: auto, resident, zero-offload, superoffload, weight-flow
 // CPU: error: --policy=zero-offload: needs a machine with two memory spaces; machine 'cpu' has one: host
 // SPACE: error: --memory=hbm=1GiB: machine 'cpu' has no memory 'hbm' (it has: host)
 // SIZE: error: --memory=host=1GB: 'host=1GB' is not NAME=SIZE, with a size above 0 in bytes, KiB, MiB or GiB

@@ -1,10 +1,10 @@
-// RUN: forebay-opt %S/Inputs/mlp.mlir -offload-plan | FileCheck %s --check-prefixes=CHECK,CPU
-// RUN: forebay-opt %S/Inputs/mlp.mlir -offload-plan='machine=superchip-emu' | FileCheck %s --check-prefixes=CHECK,EMU
+// RUN: forebay-opt %S/Inputs/mlp.mlir -offload-plan='policy=resident' | FileCheck %s --check-prefixes=CHECK,CPU
+// RUN: forebay-opt %S/Inputs/mlp.mlir -offload-plan='machine=superchip-emu policy=resident' | FileCheck %s --check-prefixes=CHECK,EMU
 // RUN: forebay-opt %S/Inputs/mlp.mlir -offload-plan='machine=superchip-emu memory=hbm=520KiB' | FileCheck %s --check-prefix=SMALL
 // RUN: forebay-opt %S/Inputs/accumulate.mlir -offload-plan='machine=superchip-emu policy=resident' | FileCheck %s --check-prefix=ACC
 // RUN: forebay-opt %S/Inputs/mlp.mlir -offload-plan='machine=superchip-emu memory=hbm=520KiB' --remarks-filter=offload-plan -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
-// The default takes resident where it fits. Everything is beside the compute queue; no weight copies, no copies of gradients.
+// Everything is beside the compute queue; no weight copies, no copies of gradients.
 // CHECK: policy = "resident"
 // CHECK: func.func @step(
 // CPU-SAME: %[[X:.+]]: !offload.buffer<host, tensor<16x64xf32>> {
@@ -28,12 +28,12 @@
 // EMU: offload.async.transfer <h2d>(%[[S]]) to(
 // EMU: offload.async.dispatch <gpu> @update1{{.*}}%[[V]]) to
 
-// Where resident does not fit, the default goes on to the next policy.
+// Where resident does not fit, the default finds something else and tells what it compared.
 // SMALL: "capacity" = 532480 : i64
-// SMALL: policy = "zero-offload"
-// REMARK: [Missed] PolicyRejected | Category:offload-plan {{.*}}policy=resident{{.*}}hbm_bytes={{[0-9]+}}, hbm_capacity=532480
-// REMARK: [Passed] PolicyChosen | Category:offload-plan {{.*}}policy=zero-offload
-// REMARK: [Passed] Offloaded | Category:offload-plan {{.*}}bucket 0: masters, moments and gradients on host, update on cpu after the verdict{{.*}}, complete_at=8, first_use=0, gradient_bytes_down=196608, host_bytes=589824, parameters=2, weight_bytes_up=196608
+// SMALL: policy = "auto"
+// REMARK: [Passed] Placed | Category:offload-plan {{.*}}"buckets: fastest plan that was found", on_device=
+// REMARK: [Passed] Placed | Category:offload-plan {{.*}}kept_bytes=
+// REMARK: [Missed] PolicyRejected | Category:offload-plan {{.*}}policy zero-offload: is not faster", step_us=
 
 // Accumulation beside the gradient: a copy, then additions in place.
 // ACC: offload.async.transfer <gpu>(%[[G:.+]]) to(%[[A:.+]]) after{{.*}}predicate = #offload.predicate<first_micro>

@@ -4,7 +4,7 @@
 
 // Masters and moments on the host, compute copies in hbm; what is not trained has one home, in hbm.
 // CHECK: dlti.target_system_spec
-// CHECK-SAME: offload.machine = "superchip-emu", offload.phase = "async", offload.plan = {accumulate = 1 : i64, bucket_bytes = 100000 : i64, policy = "zero-offload"}
+// CHECK-SAME: offload.machine = "superchip-emu", offload.phase = "async", offload.plan = {accumulate = 1 : i64, binding = {{.*}}bucket_bytes = 100000 : i64, policy = "zero-offload"}
 // CHECK: func.func @step(
 // CHECK-SAME: %[[X:arg0]]: !offload.buffer<hbm, tensor<16x64xf32>>
 // CHECK-SAME: %[[W1:arg2]]: !offload.buffer<host, tensor<64x256xf32>> {offload.group = 0 : i64, offload.role = #offload.role<parameter>, train.name = "w1"

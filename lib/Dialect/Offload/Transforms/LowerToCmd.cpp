@@ -142,6 +142,8 @@ private:
     FailureOr<StepSchedule> step = readSchedule(function, *machine);
     if (failed(step))
       return failure();
+    if (auto hold = plan.getAs<IntegerAttr>("hold_copies"))
+      step->schedule.hold = static_cast<uint32_t>(hold.getInt());
     Layout layout = layOut(step->schedule, *machine);
     emitRemarks(function, *machine, layout);
     if (!layout.fits(*machine) && !keepOverBudget)

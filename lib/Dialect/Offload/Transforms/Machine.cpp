@@ -236,7 +236,7 @@ private:
     if (spaceOf(engine.text(queue.compute ? "computes_in" : "copies_to")) < 0 || (!queue.compute && spaceOf(engine.text("copies_from")) < 0))
       return fail("engine '" + engine.id + "' names no memory of the machine");
     if (engine.find("stream_of")) {
-      if (failed(expectKeys(engine, {"kind", "computes_in", "stream_of"})))
+      if (failed(queue.compute ? expectKeys(engine, {"kind", "computes_in", "stream_of"}) : expectKeys(engine, {"kind", "copies_from", "copies_to", "stream_of"})))
         return failure();
       machine.queues.push_back(std::move(queue));
       return success();
@@ -347,7 +347,7 @@ private:
     if (host < 0)
       return fail("an engine must compute in the memory 'host'");
     for (auto [i, engine] : llvm::enumerate(engines)) {
-      if (machine.queues[i].compute)
+      if (machine.queues[i].compute || engine.find("stream_of"))
         continue;
       int from = spaceOf(engine.text("copies_from")), to = spaceOf(engine.text("copies_to"));
       if (from == static_cast<int>(machine.hostSpace) && to == static_cast<int>(machine.computeSpace))
@@ -369,15 +369,20 @@ private:
 
   /// A second stream has the rates of the engine that it belongs to.
   LogicalResult addSide(uint32_t i) {
-    const planning::MachineQueue &of = machine.queues[machine.computeQueue];
     const Device &engine = engines[i];
-    if (engine.text("stream_of") != of.name || spaceOf(engine.text("computes_in")) != static_cast<int>(machine.computeSpace) || machine.sideQueue >= 0)
+    bool computes = machine.queues[i].compute, up = spaceOf(engine.text("copies_from")) == static_cast<int>(machine.hostSpace);
+    const planning::MachineQueue &of = machine.queues[computes ? machine.computeQueue : up ? machine.toCompute : machine.toHost];
+    int32_t &place = computes ? machine.sideQueue : up ? machine.sideToCompute : machine.sideToHost;
+    if (engine.text("stream_of") != of.name || place >= 0 ||
+        (computes ? spaceOf(engine.text("computes_in")) != static_cast<int>(machine.computeSpace)
+                  : spaceOf(engine.text(up ? "copies_to" : "copies_from")) != static_cast<int>(machine.computeSpace)))
       return failEntry(engine.where, "stream_of",
-                       "\"" + of.name + "\", the engine that runs forward and backward, in the memory of that, and be there once");
+                       computes ? "\"" + of.name + "\", the engine that runs forward and backward, in the memory of that, and be there once"
+                                : "\"" + of.name + "\", the engine that copies the same way, and be there once");
     planning::MachineQueue side = of;
     side.name = engine.id.str();
     machine.queues[i] = std::move(side);
-    machine.sideQueue = i;
+    place = i;
     return success();
   }
 
@@ -458,18 +463,20 @@ private:
 
   Entries engine(uint32_t i) {
     const planning::MachineQueue &queue = machine.queues[i];
-    bool side = static_cast<int32_t>(i) == machine.sideQueue;
+    auto at = static_cast<int32_t>(i);
+    bool side = at == machine.sideQueue || at == machine.sideToCompute || at == machine.sideToHost;
     StringRef compute = machine.spaces[machine.computeSpace].name, host = machine.spaces[machine.hostSpace].name;
     Entries entries{entry("kind", "engine")};
     if (queue.compute) {
       entries.push_back(entry("computes_in", side || i == machine.computeQueue ? compute : host));
     } else {
-      bool up = i == machine.toCompute;
+      bool up = i == machine.toCompute || at == machine.sideToCompute;
       entries.push_back(entry("copies_from", up ? host : compute));
       entries.push_back(entry("copies_to", up ? compute : host));
     }
     if (side) {
-      entries.push_back(entry("stream_of", machine.queues[machine.computeQueue].name));
+      uint32_t of = queue.compute ? machine.computeQueue : at == machine.sideToCompute ? machine.toCompute : machine.toHost;
+      entries.push_back(entry("stream_of", machine.queues[of].name));
       return entries;
     }
     if (queue.launch > 0)

@@ -50,7 +50,7 @@ public:
         return step.function.emitError() << "memory '" << space.name << "' of machine '" << machine.name << "' is neither hbm nor host";
     for (const planning::MachineQueue &queue : machine.queues)
       if (!symbolizeEngine(queue.name))
-        return step.function.emitError() << "engine '" << queue.name << "' of machine '" << machine.name << "' is none of gpu, cpu, h2d, d2h, side";
+        return step.function.emitError() << "engine '" << queue.name << "' of machine '" << machine.name << "' is none of gpu, cpu, h2d, d2h, side, h2d_side, d2h_side";
     func::FuncOp old = step.function;
     b.setInsertionPoint(old);
     auto function = func::FuncOp::create(b, old.getLoc(), "step", b.getFunctionType({}, {}));
@@ -357,6 +357,8 @@ private:
                                      b.getNamedAttr("bucket_bytes", b.getI64IntegerAttr(step.problem.bucketBytes))};
     if (recordPlacement)
       attrs.push_back(b.getNamedAttr("placement", b.getStringAttr(toText(placement, step.problem))));
+    if (placement.hold != Placement().hold)
+      attrs.push_back(b.getNamedAttr("hold_copies", b.getI64IntegerAttr(placement.hold)));
     if (placement.copyPace > 0)
       attrs.push_back(b.getNamedAttr("copy_pace", b.getF64FloatAttr(placement.copyPace)));
     if (bound.feasible) {

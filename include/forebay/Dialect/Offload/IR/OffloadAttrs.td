@@ -20,7 +20,8 @@ def Offload_SpaceAttr : EnumAttr<Offload_Dialect, Offload_Space, "space"> {
 def Offload_Engine : I32EnumAttr<"Engine", "what executes", [
   I32EnumAttrCase<"GPU", 0, "gpu">, I32EnumAttrCase<"CPU", 1, "cpu">,
   I32EnumAttrCase<"H2D", 2, "h2d">, I32EnumAttrCase<"D2H", 3, "d2h">,
-  I32EnumAttrCase<"Side", 4, "side">
+  I32EnumAttrCase<"Side", 4, "side">, I32EnumAttrCase<"H2DSide", 5, "h2d_side">,
+  I32EnumAttrCase<"D2HSide", 6, "d2h_side">
 ]> {
   let cppNamespace = "::forebay::offload";
   let genSpecializedAttr = 0;
