@@ -24,6 +24,8 @@ public:
 
   Layout run() {
     findLives();
+    if (schedule.hold > 1)
+      wrapLives();
     reuseInPlace();
     for (uint32_t space = 0; space < machine.spaces.size(); ++space)
       packSpace(space);
@@ -73,6 +75,38 @@ private:
     }
   }
 
+  /// What comes after the verdict on other queues than that of forward runs under the next iteration, until forward needs what it makes. The bytes that it works on are not
+  /// free before, or forward would wait for it.
+  void wrapLives() {
+    const uint32_t n = schedule.ops.size();
+    uint32_t verdict = n;
+    std::vector<uint32_t> firstRead(schedule.buffers.size(), n);
+    for (uint32_t i = n; i-- > 0;) {
+      if (schedule.ops[i].kind == CommandKind::Verdict)
+        verdict = i;
+      for (const BufferRange &range : schedule.ops[i].operands)
+        if (range.access != Access::Write && schedule.ops[i].queue == machine.computeQueue)
+          firstRead[range.buffer] = i;
+    }
+    std::vector<uint32_t> neededBy(schedule.buffers.size(), n); // of transient ones: by when those who read them are done
+    for (uint32_t i = n; i-- > verdict + 1;) {
+      const ScheduledOp &op = schedule.ops[i];
+      if (op.predicate == Predicate::Redo || op.predicate == Predicate::Restore || op.queue == machine.computeQueue)
+        continue;
+      uint32_t due = verdict;
+      for (const BufferRange &range : op.operands)
+        if (range.access != Access::Read)
+          due = std::min(due, persistent(range.buffer) ? firstRead[range.buffer] : neededBy[range.buffer]);
+      for (const BufferRange &range : op.operands)
+        if (!persistent(range.buffer)) {
+          if (range.access != Access::Write)
+            neededBy[range.buffer] = std::min(neededBy[range.buffer], due);
+          at(range.buffer).wrap = std::max(at(range.buffer).wrap, std::min(due, at(range.buffer).first));
+          at(range.buffer).last = n - 1;
+        }
+    }
+  }
+
   /// A result takes over an operand's bytes where the kernel allows it and nobody reads the operand later.
   void reuseInPlace() {
     for (uint32_t i = 0; i < schedule.ops.size(); ++i) {
@@ -116,11 +150,12 @@ private:
       int32_t &item = itemOf[group[b]];
       if (item < 0) {
         item = items.size();
-        items.push_back({0, at(b).first, at(b).last, {}, 0});
+        items.push_back({0, at(b).first, at(b).last, 0, {}, 0});
       }
       items[item].bytes = std::max(items[item].bytes, schedule.buffers[b].bytes);
       items[item].first = std::min(items[item].first, at(b).first);
       items[item].last = std::max(items[item].last, at(b).last);
+      items[item].wrap = std::max(items[item].wrap, at(b).wrap);
       if (together[b] < 0 || schedule.buffers[b].bytes < kStreamed)
         continue;
       for (uint32_t p : persistentOnes)
@@ -144,7 +179,7 @@ private:
     // Of buffers that share bytes in place, the one alive at the peak counts (the later one at the operation that hands over).
     std::set<uint32_t> counted;
     for (auto it = others.rbegin(); it != others.rend(); ++it)
-      if (at(*it).first <= result.peak && result.peak <= at(*it).last && counted.insert(group[*it]).second)
+      if (((at(*it).first <= result.peak && result.peak <= at(*it).last) || result.peak < at(*it).wrap) && counted.insert(group[*it]).second)
         summary.roles[schedule.buffers[*it].role] += roundUp(schedule.buffers[*it].bytes);
   }
 
@@ -227,6 +262,8 @@ std::vector<uint64_t> planning::liveBytes(const Schedule &schedule, const Layout
     uint32_t first = at.over >= 0 ? at.first + 1 : at.first;
     change[first] += roundUp(schedule.buffers[b].bytes);
     change[std::max(first, at.last + 1)] -= roundUp(schedule.buffers[b].bytes);
+    change[0] += at.wrap ? roundUp(schedule.buffers[b].bytes) : 0;
+    change[at.wrap] -= at.wrap ? roundUp(schedule.buffers[b].bytes) : 0;
   }
   std::vector<uint64_t> live;
   int64_t sum = 0;

@@ -17,6 +17,7 @@ namespace forebay::planning {
 struct BufferLayout {
   uint64_t offset = 0;
   uint32_t first = 0, last = 0; ///< operations; all of them for persistent buffers
+  uint32_t wrap = 0;           ///< lives also in operations [0, wrap): what runs after the verdict reads it under the next iteration
   int32_t over = -1;            ///< buffer whose bytes it took over, in place
 };
 

@@ -21,6 +21,7 @@ inline uint64_t roundUp(uint64_t bytes, uint64_t to = kAlignment) { return (byte
 struct PackItem {
   uint64_t bytes = 0;
   uint32_t first = 0, last = 0; ///< lives in [first, last]
+  uint32_t wrap = 0;            ///< and in [0, wrap): time is a circle
   /// Offsets of buffers that one pass over memory touches together with this one: it does not begin within 4 KiB of a multiple of 128 MiB
   /// of any of them.
   std::vector<uint64_t> avoid;

@@ -18,7 +18,7 @@ module attributes {offload.phase = "dispatch"} {
   func.func private @acc(tensor<2048xf32>, tensor<2048xf32>) -> tensor<2048xf32> attributes {offload.kernel = #offload.kernel<"accumulate", params = [2048, 1, 1024], tiles = [2], inplace = [0]>}
   func.func private @norm(tensor<2048xf32>) -> tensor<2xf32> attributes {offload.kernel = #offload.kernel<"norm_partials", params = [2048, 2, 1024], tiles = [2]>}
   func.func private @verdict(tensor<2xf32>) -> tensor<4xf32> attributes {offload.kernel = #offload.kernel<"verdict", params = [1, 0, 0, 2], tiles = [1]>}
-  func.func private @update(tensor<2048xf32>, tensor<2048xf32>, tensor<1xf32>, tensor<4xf32>) -> tensor<2048xf32> attributes {offload.kernel = #offload.kernel<"update_sgd_2", compiled, params = [0, 2048, 1024], tiles = [2], inplace = [0]>}
+  func.func private @update(tensor<2048xf32>, tensor<2048xf32>, tensor<1xf32>, tensor<4xf32>) -> tensor<2048xf32> attributes {offload.kernel = #offload.kernel<"update_sgd_2", compiled, params = [0, 2048, 1024], tiles = [2], inplace = [0], class = optimizer>}
   train.optimizer @sgd hyper {lr = 1.0e-3} state [] {
     func.func @scalars(%t: i64, %lr: f64) -> f32 {
       %0 = arith.truncf %lr : f64 to f32

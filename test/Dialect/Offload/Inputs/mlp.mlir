@@ -50,8 +50,8 @@ module attributes {offload.phase = "dispatch", train.dims = {batch = 16 : i64},
   func.func private @norm1(tensor<64x256xf32>) -> tensor<16xf32> attributes {offload.kernel = #offload.kernel<"norm_partials", params = [16384, 1, 4096], tiles = [4]>}
   func.func private @norm2(tensor<256x128xf32>) -> tensor<32xf32> attributes {offload.kernel = #offload.kernel<"norm_partials", params = [32768, 1, 4096], tiles = [8]>}
   func.func private @verdict(tensor<16xf32>, tensor<32xf32>) -> tensor<4xf32> attributes {offload.kernel = #offload.kernel<"verdict", params = [2, 1, 4607182418800017408, 16, 32], tiles = [1]>}
-  func.func private @update1(tensor<64x256xf32>, tensor<64x256xf32>, tensor<64x256xf32>, tensor<2xf32>, tensor<4xf32>) -> (tensor<64x256xf32>, tensor<64x256xf32>) attributes {offload.kernel = #offload.kernel<"update_sgd", compiled, params = [0, 16384, 4096], tiles = [4], inplace = [0, 2], flops = 65536>}
-  func.func private @update2(tensor<256x128xf32>, tensor<256x128xf32>, tensor<256x128xf32>, tensor<2xf32>, tensor<4xf32>) -> (tensor<256x128xf32>, tensor<256x128xf32>) attributes {offload.kernel = #offload.kernel<"update_sgd", compiled, params = [0, 32768, 4096], tiles = [8], inplace = [0, 2], flops = 131072>}
+  func.func private @update1(tensor<64x256xf32>, tensor<64x256xf32>, tensor<64x256xf32>, tensor<2xf32>, tensor<4xf32>) -> (tensor<64x256xf32>, tensor<64x256xf32>) attributes {offload.kernel = #offload.kernel<"update_sgd", compiled, params = [0, 16384, 4096], tiles = [4], inplace = [0, 2], flops = 65536, class = optimizer>}
+  func.func private @update2(tensor<256x128xf32>, tensor<256x128xf32>, tensor<256x128xf32>, tensor<2xf32>, tensor<4xf32>) -> (tensor<256x128xf32>, tensor<256x128xf32>) attributes {offload.kernel = #offload.kernel<"update_sgd", compiled, params = [0, 32768, 4096], tiles = [8], inplace = [0, 2], flops = 131072, class = optimizer>}
   train.optimizer @sgd hyper {lr = 1.0e-3, momentum = 0.9, nesterov = true, weight_decay = 0.01} state ["momentum_buffer"] {
     func.func @scalars(%t: i64, %lr: f64, %momentum: f64, %nesterov: f64, %wd: f64) -> (f32, f32) {
       %0 = arith.truncf %lr : f64 to f32
