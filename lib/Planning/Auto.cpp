@@ -33,7 +33,7 @@ class Search {
 public:
   /// `share` of the capacities that live bytes may take, for what packing loses.
   Search(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, double share, const PlanOptions &options)
-      : options(options), problem(problem), trained(trained), machine(machine), share(share), space(problem, trained, machine, problem.bucketBytes), unitOf(space.buckets.size(), ~0u) {
+      : options(options), problem(problem), trained(trained), machine(machine), share(share), space(problem, trained, machine, bucketLimit(problem, machine)), unitOf(space.buckets.size(), ~0u) {
     makeUnits();
   }
 
@@ -46,6 +46,8 @@ public:
     }
     Placement placement = space.realize(best);
     tell(placement);
+    if (machine.timed() && bestCost.excess(machine, 1) == 0)
+      placement.worth = worth();
     return placement;
   }
 
@@ -67,6 +69,24 @@ private:
     best = choices;
     bestCost = cost;
     return true;
+  }
+
+  /// The smallest transfer that reaches 95% of both links' best rate; smaller where that leaves few buckets.
+  static uint64_t bucketLimit(const Problem &problem, const Machine &machine) {
+    double size = 0;
+    if (machine.offloads() && machine.timed())
+      for (uint32_t q : {machine.toCompute, machine.toHost}) {
+        const Curve &link = machine.queues[q].link;
+        double most = 0;
+        for (const Curve::Point &point : link.points)
+          most = std::max(most, point.y);
+        for (const Curve::Point &point : link.points)
+          if (point.y >= 0.95 * most) {
+            size = std::max(size, point.x);
+            break;
+          }
+      }
+    return size > 0 ? std::min(problem.bucketBytes, std::max<uint64_t>(static_cast<uint64_t>(size), 4096)) : problem.bucketBytes;
   }
 
   /// Buckets that share a parameter are decided together: a parameter has one home.
@@ -345,6 +365,44 @@ private:
           attempt(std::move(choices));
         }
     }
+  }
+
+  /// The plan without each of the options that it uses.
+  std::vector<OptionWorth> worth() const {
+    std::vector<OptionWorth> list;
+    auto without = [&](const char *name, auto change) {
+      PlanChoices choices = best;
+      change(choices);
+      if (choices == best)
+        return;
+      PlanCost cost = space.cost(choices);
+      list.push_back({name, cost.valid && cost.excess(machine, 1) == 0 ? cost.seconds : 0});
+    };
+    auto buckets = [](UpdateWay from, UpdateWay to) {
+      return [=](PlanChoices &choices) { std::replace(choices.buckets.begin(), choices.buckets.end(), from, to); };
+    };
+    auto groups = [](ActivationWay from, ActivationWay to) {
+      return [=](PlanChoices &choices) { std::replace(choices.groups.begin(), choices.groups.end(), from, to); };
+    };
+    without("speculative updates on the host (after the verdict instead)", buckets(UpdateWay::HostSpeculative, UpdateWay::Host));
+    without("speculative streamed updates (after the verdict instead)", buckets(UpdateWay::StreamedSpeculative, UpdateWay::Streamed));
+    without("streamed state (on the host instead)", [&](PlanChoices &choices) {
+      buckets(UpdateWay::Streamed, UpdateWay::Host)(choices);
+      buckets(UpdateWay::StreamedSpeculative, UpdateWay::HostSpeculative)(choices);
+    });
+    without("state on the device (on the host instead)", buckets(UpdateWay::Device, UpdateWay::Host));
+    without("gradients that wait on the device", buckets(UpdateWay::HostWaiting, UpdateWay::Host));
+    without("offloaded activations (kept instead)", groups(ActivationWay::Offload, ActivationWay::Keep));
+    without("offloaded activations (computed again instead)", groups(ActivationWay::Offload, ActivationWay::Recompute));
+    without("recomputed activations (kept instead)", groups(ActivationWay::Recompute, ActivationWay::Keep));
+    without("weights that flow (kept instead)", [](PlanChoices &choices) { choices.flows.assign(choices.flows.size(), false); });
+    without("casts on the host (on the device instead)", [&](PlanChoices &choices) { choices.castOnDevice = hasCasts(); });
+    without("pace of copies", [](PlanChoices &choices) { choices.copyPace = 0; });
+    return list;
+  }
+
+  bool hasCasts() const {
+    return std::any_of(trained.begin(), trained.end(), [](const TrainedParameter &p) { return p.castWeight >= 0; });
   }
 
   bool allowed(UpdateWay way) const {

@@ -28,9 +28,14 @@ namespace {
 /// What is placed, by offset.
 struct Slot {
   uint64_t offset, end;
-  uint32_t first, last, item;
+  uint32_t first, last, item, wrap;
   bool operator<(const Slot &other) const { return offset != other.offset ? offset < other.offset : item < other.item; }
 };
+
+/// Do `slot` and what lives in [first, last] and [0, wrap) live at one time?
+static bool meets(const Slot &slot, uint32_t first, uint32_t last, uint32_t wrap) {
+  return (slot.first <= last && slot.last >= first) || slot.wrap > first || wrap > slot.first || (slot.wrap && wrap);
+}
 
 static bool endsBefore(const Slot &a, const Slot &b) { return a.end != b.end ? a.end < b.end : a.item < b.item; }
 
@@ -63,7 +68,7 @@ public:
 
 private:
   static std::tuple<uint64_t, uint64_t, int64_t> key(uint64_t a, uint64_t b, uint32_t i) { return {a, b, -static_cast<int64_t>(i)}; }
-  uint64_t life(uint32_t i) const { return items[i].last - items[i].first + 1; }
+  uint64_t life(uint32_t i) const { return items[i].last - items[i].first + 1 + items[i].wrap; }
   double area(uint32_t i) const { return static_cast<double>(size[i]) * life(i); }
 
   /// Several orders, each item in the lowest or the tightest gap. With very many items only the first of them.
@@ -89,7 +94,7 @@ private:
       uint64_t at = 0, bestAt = ~0ull, bestGap = ~0ull;
       looked += slots.size();
       for (const Slot &slot : slots) {
-        if (slot.first > items[i].last || slot.last < items[i].first)
+        if (!meets(slot, items[i].first, items[i].last, items[i].wrap))
           continue;
         if (slot.offset > at) {
           uint64_t start = settle(i, at);
@@ -111,7 +116,7 @@ private:
   }
 
   Slot insert(uint32_t i, uint64_t offset) {
-    Slot slot{offset, offset + size[i], items[i].first, items[i].last, i};
+    Slot slot{offset, offset + size[i], items[i].first, items[i].last, i, items[i].wrap};
     slots.insert(std::lower_bound(slots.begin(), slots.end(), slot), slot);
     return slot;
   }
@@ -155,7 +160,7 @@ void Packer::tighten() {
 
 /// The offset at which item i evicts the least weight, the lowest of equals. ~0 if it fits nowhere.
 uint64_t Packer::bestPlace(uint32_t i, uint64_t limit) {
-  const uint32_t first = items[i].first, last = items[i].last;
+  const uint32_t first = items[i].first, last = items[i].last, wrap = items[i].wrap;
   uint64_t bestAt = ~0ull, inside = 0, least = ~0ull;
   auto enter = slots.begin();
   // A window of the item's size moves up; only where it leaves something behind its weight can be less than before.
@@ -164,7 +169,7 @@ uint64_t Packer::bestPlace(uint32_t i, uint64_t limit) {
     if (at + size[i] > limit)
       return false;
     for (; enter != slots.end() && enter->offset < at + size[i]; ++enter)
-      if (enter->first <= last && enter->last >= first)
+      if (meets(*enter, first, last, wrap))
         inside += weight[enter->item];
     if (inside < least) {
       bestAt = at;
@@ -175,7 +180,7 @@ uint64_t Packer::bestPlace(uint32_t i, uint64_t limit) {
   bool more = consider(0);
   auto leave = byEnd.begin();
   for (; leave != byEnd.end() && more; ++leave) {
-    if (leave->first > last || leave->last < first)
+    if (!meets(*leave, first, last, wrap))
       continue;
     inside -= weight[leave->item];
     more = consider(leave->end);
@@ -223,7 +228,7 @@ bool Packer::repair(uint64_t limit, bool bySize) {
     for (const Slot &slot : slots) {
       if (slot.offset >= at + size[i])
         break;
-      if (slot.end > at && slot.first <= items[i].last && slot.last >= items[i].first)
+      if (slot.end > at && meets(slot, items[i].first, items[i].last, items[i].wrap))
         evicted.push_back(slot);
     }
     for (const Slot &slot : evicted) {
@@ -248,6 +253,10 @@ PackResult forebay::planning::boundPacking(const std::vector<PackItem> &items, u
   for (const PackItem &item : items) {
     change[item.first] += roundUp(item.bytes);
     change[item.last + 1] -= roundUp(item.bytes);
+    if (item.wrap) {
+      change[0] += roundUp(item.bytes);
+      change[item.wrap] -= roundUp(item.bytes);
+    }
   }
   PackResult result;
   result.liveBytes = base;

@@ -70,7 +70,30 @@ std::string planning::toText(const Placement &placement, const Problem &problem)
     out << "offload " << offload.value << " " << offload.after << "\n";
   for (const Recompute &again : placement.recomputes)
     out << "recompute " << again.op << " " << again.before << "\n";
+  for (const OptionWorth &option : placement.worth) {
+    uint64_t seconds;
+    std::memcpy(&seconds, &option.seconds, sizeof seconds);
+    out << "without " << hex(seconds) << " " << option.name << "\n";
+  }
   return out.str();
+}
+
+std::vector<OptionWorth> planning::optionWorths(const std::string &text) {
+  std::vector<OptionWorth> result;
+  std::istringstream in(text);
+  std::string line;
+  while (std::getline(in, line)) {
+    std::istringstream words(line);
+    std::string what, seconds;
+    if (!(words >> what >> seconds) || what != "without")
+      continue;
+    OptionWorth option;
+    uint64_t bits = std::strtoull(seconds.c_str(), nullptr, 16);
+    std::memcpy(&option.seconds, &bits, sizeof bits);
+    std::getline(words >> std::ws, option.name);
+    result.push_back(std::move(option));
+  }
+  return result;
 }
 
 bool planning::parsePlacement(const std::string &text, const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine,
@@ -163,7 +186,7 @@ bool planning::parsePlacement(const std::string &text, const Problem &problem, c
       uint32_t op = number(ops), before = number(ops);
       good &= good && problem.ops[op].kind == OpKind::Compute;
       placement.recomputes.push_back({op, before});
-    } else {
+    } else if (what != "without") { // a report about the plan
       good = false;
     }
     if (!good)

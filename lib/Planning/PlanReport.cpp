@@ -147,6 +147,8 @@ PlanReport planning::makeReport(const Program &program) {
 PlanReport planning::makeReport(const Program &program, const Machine &machine) {
   PlanReport report = reportMemory(program);
   report.time = reportTime(program, machine, report.noTime);
+  if (program.machine == machine.name)
+    report.worth = optionWorths(program.placement);
   if (program.boundSeconds > 0 && program.machine == machine.name) {
     report.boundSeconds = program.boundSeconds;
     report.binding = program.binding;

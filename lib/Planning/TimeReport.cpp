@@ -175,6 +175,11 @@ static void addTable(const PlanReport &report, const TimeReport &time, std::stri
     first = false;
     row("  " + idle.queue + ", " + idle.phase, readableSeconds(idle.seconds), percent(idle.seconds / time.stepSeconds));
   }
+  if (!report.worth.empty())
+    row("what each option does", "without", "longer");
+  for (const OptionWorth &option : report.worth)
+    row("  " + option.name, option.seconds > 0 ? readableSeconds(option.seconds) : "no room",
+        option.seconds > 0 ? percent(option.seconds / time.stepSeconds - 1) : "-");
   if (report.sensitivities.empty())
     return;
   row("what would help", "saves", "of the step");
@@ -247,6 +252,11 @@ std::string planning::timeJson(const PlanReport &report) {
             number(channel.rate) + ", \"share\": " + number(time.share(channel)) + "}";
   field("channels", "[" + list + "]");
   list.clear();
+  std::string options;
+  for (const OptionWorth &option : report.worth)
+    options += (options.empty() ? "" : ", ") + std::string("{\"option\": ") + jsonText(option.name) + ", \"step_s\": " +
+               (option.seconds > 0 ? number(option.seconds) : "null") + "}";
+  field("without", "[" + options + "]");
   for (const Sensitivity &s : report.sensitivities)
     list += (list.empty() ? "" : ", ") + std::string("{\"what\": ") + jsonText(s.what) + ", \"step_s\": " + number(s.stepSeconds) + "}";
   field("sensitivity", "[" + list + "]");

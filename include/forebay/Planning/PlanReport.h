@@ -8,6 +8,7 @@
 #ifndef FOREBAY_PLANNING_PLANREPORT_H
 #define FOREBAY_PLANNING_PLANREPORT_H
 
+#include "forebay/Planning/Policy.h"
 #include "forebay/Planning/Simulator.h"
 
 #include <map>
@@ -94,6 +95,7 @@ struct PlanReport {
   std::string noTime;                       ///< why there is none
   std::optional<double> boundSeconds;       ///< filled by the caller, who has the problem: no plan of it is faster
   std::string binding;                      ///< the resource that the bound fills; with boundSeconds
+  std::vector<OptionWorth> worth;           ///< the step without each option that the plan uses
   std::vector<Sensitivity> sensitivities;   ///< filled by the caller; largest gain first
 };
 

@@ -103,6 +103,12 @@ struct Decision {
   std::vector<std::pair<std::string, int64_t>> numbers;
 };
 
+/// What a plan would be without one of its options.
+struct OptionWorth {
+  std::string name;      ///< "streamed state"
+  double seconds = 0;    ///< step without it; 0: it would not fit
+};
+
 struct Placement {
   std::vector<ArgumentPlacement> arguments; ///< one for each argument of the problem
   std::vector<Bucket> buckets;
@@ -124,6 +130,7 @@ struct Placement {
   /// Bytes/s at which copies from and to the compute space run at most, so that they leave the host's memory to the host; 0: as fast as they can.
   double copyPace = 0;
   std::vector<Decision> decisions;
+  std::vector<OptionWorth> worth; ///< of the options that are used
 };
 
 /// The decisions of `placement` as text, for the same problem again. Without their reasons.
@@ -131,6 +138,9 @@ std::string toText(const Placement &placement, const Problem &problem);
 /// Reads what toText wrote. False, and why in words that follow "the plan cannot be used: ", if it is damaged or belongs to another problem.
 bool parsePlacement(const std::string &text, const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, Placement &placement,
                     std::string &error);
+
+/// Placement::worth, as toText wrote it.
+std::vector<OptionWorth> optionWorths(const std::string &text);
 
 class PlacementPolicy {
 public:

@@ -106,7 +106,7 @@ TEST(Packer, TrainingShape) {
   for (unsigned layers : {2u, 12u, 40u, 400u}) {
     std::vector<PackItem> items;
     unsigned time = 0, end = layers * 20;
-    auto add = [&](uint64_t bytes, unsigned first, unsigned last) { items.push_back({bytes, first, last, {}, 0}); };
+    auto add = [&](uint64_t bytes, unsigned first, unsigned last) { items.push_back({bytes, first, last, 0, {}, 0}); };
     for (unsigned l = 0; l < layers; ++l, time += 10) {
       unsigned back = end - time;
       for (unsigned k = 0; k < 6; ++k)
@@ -211,7 +211,7 @@ TEST(Packer, Deterministic) {
   std::mt19937 rng(4);
   std::vector<PackItem> items(300);
   for (PackItem &item : items)
-    item = {rng() % 100000, static_cast<uint32_t>(rng() % 500), 0, {}, 0};
+    item = {rng() % 100000, static_cast<uint32_t>(rng() % 500), 0, 0, {}, 0};
   for (PackItem &item : items)
     item.last = item.first + rng() % 50;
   std::vector<PackItem> again = items;

@@ -48,8 +48,9 @@ public:
       if (buffer.argument >= 0)
         function.setArgAttr(buffer.argument, "offload.home", place);
       else
-        CmdValueOp::create(b, function.getLoc(), b.getStringAttr(buffer.label), offload::RoleAttr::get(b.getContext(), static_cast<offload::Role>(buffer.role)),
-                           place, b.getI64IntegerAttr(at.first), b.getI64IntegerAttr(at.last));
+        value(buffer, place, at.first, at.last);
+      if (at.wrap) // the same bytes under the next iteration
+        value(buffer, place, 0, at.wrap - 1);
     }
     for (auto [i, command] : llvm::enumerate(commands))
       emit(command, step.operations[i]);
@@ -65,6 +66,11 @@ public:
 private:
   RangeAttr range(uint32_t space, uint64_t offset, uint64_t bytes, offload::Access access) {
     return RangeAttr::get(b.getContext(), *symbolizeSpace(machine.spaces[space].name), offset, bytes, access);
+  }
+
+  void value(const planning::Buffer &buffer, RangeAttr place, uint32_t first, uint32_t last) {
+    CmdValueOp::create(b, function.getLoc(), b.getStringAttr(buffer.label), offload::RoleAttr::get(b.getContext(), static_cast<offload::Role>(buffer.role)), place,
+                       b.getI64IntegerAttr(first), b.getI64IntegerAttr(last));
   }
 
   void emit(const Command &command, Operation *from) {
