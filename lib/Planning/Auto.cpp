@@ -339,13 +339,23 @@ private:
     left = std::clamp<size_t>(left, 40, 3000);
     for (bool changed = true; changed && left > 0;) {
       changed = false;
-      auto attempt = [&](PlanChoices &&choices) {
+      auto attempt = [&](PlanChoices &&choices, std::string subject, const char *what) {
         if (left == 0 || choices == best)
           return;
         --left;
         PlanCost cost = space.cost(choices, share);
-        changed |= offer(choices, cost);
+        bool taken = offer(choices, cost);
+        changed |= taken;
+        auto over = static_cast<int64_t>(cost.valid ? cost.excess(machine, share) : 0);
+        tried[{std::move(subject), what}] = {taken, static_cast<int64_t>(cost.seconds * 1e6), over};
       };
+      // What only rows are read of may stay on the host.
+      for (uint32_t a = 0; a < problem.arguments.size() && left > 0; ++a)
+        if (space.gathered[a] && options.flows) {
+          PlanChoices choices = best;
+          choices.inPlace[a] = !best.inPlace[a];
+          attempt(std::move(choices), problem.values[problem.arguments[a].value].label, "read in place");
+        }
       for (uint32_t b = 0; b < space.buckets.size() && left > 0; ++b)
         for (UpdateWay way : {UpdateWay::Device, UpdateWay::Host, UpdateWay::HostWaiting, UpdateWay::HostSpeculative, UpdateWay::Streamed, UpdateWay::StreamedSpeculative}) {
           PlanChoices choices = best;
@@ -354,7 +364,7 @@ private:
           for (uint32_t other : units[unitOf[b]])
             if (other == b || way == UpdateWay::Device || best.buckets[other] == UpdateWay::Device)
               choices.buckets[other] = way;
-          attempt(std::move(choices));
+          attempt(std::move(choices), "bucket " + std::to_string(b), nameOf(way));
         }
       for (uint32_t g = 0; g < space.groups.size() && left > 0; ++g)
         for (ActivationWay way : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute}) {
@@ -362,7 +372,7 @@ private:
             continue;
           PlanChoices choices = best;
           choices.groups[g] = way;
-          attempt(std::move(choices));
+          attempt(std::move(choices), labelOf(g), nameOf(way));
         }
     }
   }
@@ -410,7 +420,41 @@ private:
            ((way != UpdateWay::Host && way != UpdateWay::HostWaiting) || options.deferred);
   }
 
+  static const char *nameOf(UpdateWay way) {
+    static const char *const names[] = {"on the device",  "on the host", "on the host, gradient waits", "on the host, speculative", "streamed",
+                                        "streamed, speculative"};
+    return names[static_cast<int>(way)];
+  }
+  static const char *nameOf(ActivationWay way) {
+    static const char *const names[] = {"kept", "offloaded", "recomputed"};
+    return names[static_cast<int>(way)];
+  }
+  std::string labelOf(size_t group) const { return problem.values[space.groups[group].values[0].value].label; }
+
+  /// What was decided for each bucket, weight and group of activations, and what was tried instead.
+  void tellEach(Placement &placement) const {
+    for (size_t b = 0; b < best.buckets.size(); ++b) {
+      const Bucket &bucket = space.buckets[b];
+      placement.decisions.push_back({"bucket " + std::to_string(b), "Update", true, nameOf(best.buckets[b]),
+                                     {{"gradient_bytes", static_cast<int64_t>(bucket.bytes)}, {"complete_at", bucket.completeAt}, {"first_use", bucket.firstUse}}});
+    }
+    for (size_t g = 0; g < space.groups.size(); ++g)
+      placement.decisions.push_back({labelOf(g), "Activation", true, nameOf(best.groups[g]),
+                                     {{"bytes", static_cast<int64_t>(space.groups[g].bytes)},
+                                      {"recompute_us", static_cast<int64_t>(space.groups[g].seconds * 1e6)},
+                                      {"idle_operations", static_cast<int64_t>(space.groups[g].first - space.groups[g].after)}}});
+    for (uint32_t a = 0; a < problem.arguments.size(); ++a)
+      if (best.flows[a] || best.inPlace[a])
+        placement.decisions.push_back({problem.values[problem.arguments[a].value].label, "Weight", true, best.inPlace[a] ? "read in place" : "flows",
+                                       {{"bytes", static_cast<int64_t>(problem.values[space.weightOf[a]].bytes)}}});
+    for (const auto &[what, outcome] : tried)
+      if (!outcome.taken)
+        placement.decisions.push_back({what.first, "Tried", false, what.second + (outcome.over > 0 ? ": does not fit" : ": not faster"),
+                                       {{"step_us", outcome.us}, {"over_bytes", outcome.over}}});
+  }
+
   void tell(Placement &placement) const {
+    tellEach(placement);
     int64_t count[6] = {}, bytes[3] = {};
     for (UpdateWay way : best.buckets)
       ++count[static_cast<int>(way)];
@@ -433,6 +477,11 @@ private:
   std::vector<std::vector<uint32_t>> units; ///< of buckets
   std::vector<double> unitBytes;
   std::vector<uint32_t> unitOf;             ///< by bucket
+  struct Outcome {
+    bool taken;
+    int64_t us, over;
+  };
+  std::map<std::pair<std::string, std::string>, Outcome> tried; ///< single changes, by subject and what
   PlanChoices best;
   PlanCost bestCost;
 };

@@ -36,13 +36,13 @@ PlanCost planning::evaluate(const Problem &problem, const std::vector<TrainedPar
 }
 
 bool PlanChoices::operator==(const PlanChoices &o) const {
-  return buckets == o.buckets && groups == o.groups && flows == o.flows && window.unitBytes == o.window.unitBytes && window.distance == o.window.distance &&
+  return buckets == o.buckets && groups == o.groups && flows == o.flows && inPlace == o.inPlace && window.unitBytes == o.window.unitBytes && window.distance == o.window.distance &&
          castOnDevice == o.castOnDevice && undoInPlace == o.undoInPlace && copyPace == o.copyPace && uploadLag == o.uploadLag && streamSlots == o.streamSlots && lead == o.lead;
 }
 
 PlanSpace::PlanSpace(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, uint64_t bucketLimit)
     : problem(problem), trained(trained), machine(machine), buckets(formBuckets(problem, trained, bucketLimit)), groups(activationGroups(problem, machine)),
-      segments(activationSegments(problem, groups)), crosses(groups.size()), bucketsOf(trained.size()), frozenWeight(problem.arguments.size()),
+      segments(activationSegments(problem, groups)), crosses(groups.size()), bucketsOf(trained.size()), gathered(problem.arguments.size()), frozenWeight(problem.arguments.size()),
       weightOf(problem.arguments.size()) {
   for (uint32_t b = 0; b < buckets.size(); ++b)
     for (const Piece &piece : buckets[b].pieces)
@@ -64,19 +64,22 @@ PlanSpace::PlanSpace(const Problem &problem, const std::vector<TrainedParameter>
       isState[p.accumulator] = true;
   }
   std::vector<uint32_t> cast(problem.values.size());
-  std::vector<bool> read(problem.values.size());
+  std::vector<bool> read(problem.values.size()), otherwise(problem.values.size());
   for (uint32_t v = 0; v < cast.size(); ++v)
     cast[v] = v;
   for (const ProblemOp &op : problem.ops) {
     if (op.kind == OpKind::CastWeight)
       cast[op.operands[0]] = op.results[0];
     if (op.kind == OpKind::Compute)
-      for (uint32_t operand : op.operands)
+      for (uint32_t operand : op.operands) {
         read[operand] = true;
+        otherwise[operand] = otherwise[operand] || op.cost.cls != OpClass::Gather;
+      }
   }
   for (uint32_t a = 0; a < problem.arguments.size(); ++a) {
     uint32_t value = problem.arguments[a].value;
     weightOf[a] = cast[value];
+    gathered[a] = machine.offloads() && read[cast[value]] && !otherwise[cast[value]] && problem.values[value].role == Role::Parameter;
     frozenWeight[a] = !isTrained[a] && !isState[a] && problem.values[value].role != Role::Input && read[cast[value]];
   }
 }
@@ -86,6 +89,7 @@ PlanChoices PlanSpace::resident() const {
   choices.buckets.assign(buckets.size(), UpdateWay::Device);
   choices.groups.assign(groups.size(), ActivationWay::Keep);
   choices.flows.assign(problem.arguments.size(), false);
+  choices.inPlace.assign(problem.arguments.size(), false);
   return choices;
 }
 
@@ -139,12 +143,19 @@ Placement PlanSpace::realize(PlanChoices choices) const {
     for (uint32_t b : bucketsOf[p])
       streams |= isStreamed(choices.buckets[b]);
     // New weights of a streamed update are written beside the engine: they have to live there.
-    if (choices.flows[t.argument] && t.firstUse < problem.ops.size() && !streams)
+    if (choices.inPlace[t.argument] && gathered[t.argument] && !streams)
+      placement.arguments[t.argument].source = WeightSource::InPlace;
+    else if (choices.flows[t.argument] && t.firstUse < problem.ops.size() && !streams)
       flow(t.argument);
   }
-  for (uint32_t a = 0; a < problem.arguments.size(); ++a)
-    if (frozenWeight[a] && choices.flows[a])
+  for (uint32_t a = 0; a < problem.arguments.size(); ++a) {
+    if (!frozenWeight[a])
+      continue;
+    if (choices.inPlace[a] && gathered[a])
+      placement.arguments[a] = {machine.hostSpace, WeightSource::InPlace};
+    else if (choices.flows[a])
       flow(a);
+  }
 
   uint32_t side = machine.sideQueue >= 0 ? machine.sideQueue : machine.computeQueue;
   for (UpdateWay way : choices.buckets) {

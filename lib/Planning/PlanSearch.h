@@ -41,6 +41,7 @@ struct PlanChoices {
   std::vector<UpdateWay> buckets;
   std::vector<ActivationWay> groups;
   std::vector<bool> flows; ///< by argument: its weight comes and goes
+  std::vector<bool> inPlace; ///< by argument: it is read across the link
   FlowWindow window;
   bool castOnDevice = false, undoInPlace = false;
   double copyPace = 0;
@@ -68,6 +69,7 @@ public:
   std::vector<uint32_t> segments;         ///< of the groups
   std::vector<bool> crosses;              ///< by group: one of its values is read beyond the segment that makes it
   std::vector<std::vector<uint32_t>> bucketsOf; ///< by trained parameter
+  std::vector<bool> gathered;             ///< by argument: forward and backward only read rows of it
   std::vector<bool> frozenWeight;         ///< by argument: read by forward and backward, not trained, not an input
   std::vector<uint32_t> weightOf;         ///< by argument: value that forward and backward read
 };
