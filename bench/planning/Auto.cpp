@@ -139,8 +139,8 @@ public:
     for (const Size &size : kSizes)
       for (uint64_t batch : {1, 4, 16})
         for (uint64_t sequence : {1024, 4096, 16384, 32768})
-          if (!quick || ((size.hidden == 8192 || size.layers == 44) &&
-                         batch == 1 && sequence <= 4096))
+          if (!quick || ((size.layers == 30 || size.layers == 44) &&
+                         batch == 1 && sequence == 4096))
             points.push_back({size, batch, sequence});
     std::vector<Result> results(points.size());
     inParallel(points.size(), threads, machine.name.c_str(), [&](size_t i) {
@@ -229,6 +229,8 @@ public:
   /// Layers of width 8192 that fit, batch 1, and what takes the bytes.
   void largest(const Machine &machine) {
     for (uint64_t sequence : {1024, 4096}) {
+      if (quick && sequence == 1024)
+        continue;
       uint64_t best = 0;
       Schedule schedule;
       for (uint64_t layers : quick ? std::vector<uint64_t>{40}
@@ -270,7 +272,7 @@ public:
     for (const Size &size : kSizes)
       for (auto [batch, sequence] : {std::pair<uint64_t, uint64_t>{1, 1024},
                                      {1, 4096}, {4, 4096}, {16, 4096}})
-        if (!quick || (size.hidden == 8192 && batch == 1))
+        if (!quick || (size.layers == 40 && batch == 1 && sequence == 1024))
           points.push_back({size, batch, sequence});
     PlanOptions none;
     none.deferred = none.streamed = none.flows = none.offload = none.selective =

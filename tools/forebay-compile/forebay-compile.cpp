@@ -63,7 +63,7 @@ private:
 
     line.value("machine", "NAME|FILE", options.machine, "cpu (default), superchip-emu, gh200-96, ..., or a machine file");
     line.value("policy", "NAME", options.policy,
-               "resident, zero-offload, weight-flow, or auto (default): resident on cpu, else the first of them that fits");
+               "resident, zero-offload, superoffload, weight-flow, or auto (default): the fastest plan found");
     line.value("memory", "SPACE=SIZE,...", options.memory, "usable bytes of each memory, e.g. hbm=64MiB,host=1GiB");
     line.custom("bucket-bytes", "SIZE", [&](StringRef text) { return readBucketBytes(text); },
                 "size of the gradient buckets that move at once (default 64MiB, at least 4KiB)");

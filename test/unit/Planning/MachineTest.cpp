@@ -116,14 +116,14 @@ TEST(MachineText, DamageIsAnError) {
     EXPECT_EQ(error, "line 2 of the machine is malformed: " + line);
   };
   for (const char *line : {"", "space hbm 1 2", "space hbm 1 2 1p+0 3", "space hbm x 2 1p+0", "space hbm -1 2 1p+0", "space hbm 1 2 inf", "space a%2 1 2 1p+0",
-                           "link 1p+0 1p+0", "queue gpu dances 1p+0 1 1p+0", "nonsense", "roles 0 0 0 0 0", "roles 0 0 0 0 0 0 -1 0"})
+                           "link 1p+0 1p+0", "queue gpu dances 1p+0 1 1p+0", "nonsense", "roles 0 0 0 0 0", "roles 0 0 0 0 0 0 -1 -1 -1 0"})
     bad(line);
   std::string queue = "forebay-machine 1\nqueue gpu computes 0p+0 1 1p+0\n";
   for (const char *line : {"class sums 1p+0", "rate matmul f99 1p+0", "rate matmul f32 1p+0 1p+0", "rate matmul f32 1p+0 1p+1 1p+0 1p+0 1p+0", "peak f32"}) {
     EXPECT_FALSE(parseMachine(queue + line + "\n", m, error)) << line;
     EXPECT_EQ(error, std::string("line 3 of the machine is malformed: ") + line);
   }
-  EXPECT_FALSE(parseMachine(queue + "space hbm 1 1 0p+0\nroles 0 0 0 0 0 1 -1\n", m, error));
+  EXPECT_FALSE(parseMachine(queue + "space hbm 1 1 0p+0\nroles 0 0 0 0 0 1 -1 -1 -1\n", m, error));
   EXPECT_EQ(error, "the machine's line 'roles' names a memory or queue that it does not have");
   // No prefix of a machine is a machine.
   for (size_t length = 0; length + 1 < text.size(); ++length)

@@ -94,7 +94,7 @@ TEST(Times, ClosedForm) {
   ASSERT_EQ(r.time->idle.size(), 1u);
   EXPECT_EQ(r.time->idle[0].queue, "d2h");
   EXPECT_NEAR(r.time->idle[0].seconds, 0.1, 1e-9);
-  ASSERT_EQ(r.time->channels.size(), 2u);
+  ASSERT_EQ(r.time->channels.size(), 3u); // hbm, host, the link that is used
   EXPECT_NEAR(r.time->share(r.time->channels[1]), 60e6 / (1e9 * 0.6), 1e-9);
 
   // 10% more of what counts saves its part of the step, of anything else nothing.
