@@ -33,7 +33,7 @@ class Search {
 public:
   /// `share` of the capacities that live bytes may take, for what packing loses.
   Search(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, double share, const PlanOptions &options)
-      : options(options), problem(problem), trained(trained), machine(machine), share(share), space(problem, trained, machine, bucketLimit(problem, machine)), unitOf(space.buckets.size(), ~0u) {
+      : options(options), problem(problem), trained(trained), machine(machine), share(share), space(problem, trained, machine, bucketLimit(problem, trained, machine)), unitOf(space.buckets.size(), ~0u) {
     makeUnits();
   }
 
@@ -72,7 +72,7 @@ private:
   }
 
   /// The smallest transfer that reaches 95% of both links' best rate; smaller where that leaves few buckets.
-  static uint64_t bucketLimit(const Problem &problem, const Machine &machine) {
+  static uint64_t bucketLimit(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine) {
     double size = 0;
     if (machine.offloads() && machine.timed())
       for (uint32_t q : {machine.toCompute, machine.toHost}) {
@@ -86,7 +86,11 @@ private:
             break;
           }
       }
-    return size > 0 ? std::min(problem.bucketBytes, std::max<uint64_t>(static_cast<uint64_t>(size), 4096)) : problem.bucketBytes;
+    uint64_t bytes = 0;
+    for (const TrainedParameter &p : trained)
+      bytes += 4 * p.elements;
+    uint64_t best = size > 0 ? std::min<uint64_t>(problem.bucketBytes, static_cast<uint64_t>(size)) : problem.bucketBytes;
+    return std::max<uint64_t>(std::min(best, bytes / 16), 4096);
   }
 
   /// Buckets that share a parameter are decided together: a parameter has one home.
