@@ -34,6 +34,8 @@ public:
   /// `share` of the capacities that live bytes may take, for what packing loses.
   Search(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, double share, const PlanOptions &options)
       : options(options), problem(problem), trained(trained), machine(machine), share(share), space(problem, trained, machine, bucketLimit(problem, trained, machine)), unitOf(space.buckets.size(), ~0u) {
+    this->options.speculative = options.speculative && machine.speculation && problem.accumulate == 1;
+    this->options.streamed = options.streamed && problem.accumulate == 1;
     makeUnits();
   }
 
@@ -472,7 +474,7 @@ private:
                                    {{"kept_bytes", bytes[0]}, {"offloaded_bytes", bytes[1]}, {"recomputed_bytes", bytes[2]}}});
   }
 
-  const PlanOptions &options;
+  PlanOptions options;
   const Problem &problem;
   const std::vector<TrainedParameter> &trained;
   const Machine &machine;

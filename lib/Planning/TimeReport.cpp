@@ -176,10 +176,11 @@ static void addTable(const PlanReport &report, const TimeReport &time, std::stri
     row("  " + idle.queue + ", " + idle.phase, readableSeconds(idle.seconds), percent(idle.seconds / time.stepSeconds));
   }
   if (!report.worth.empty())
-    row("what each option does", "without", "longer");
-  for (const OptionWorth &option : report.worth)
-    row("  " + option.name, option.seconds > 0 ? readableSeconds(option.seconds) : "no room",
-        option.seconds > 0 ? percent(option.seconds / time.stepSeconds - 1) : "-");
+    row("step without an option", "time", "longer by");
+  for (const OptionWorth &option : report.worth) {
+    row("", option.seconds > 0 ? readableSeconds(option.seconds) : "no room", option.seconds > 0 ? percent(option.seconds / time.stepSeconds - 1) : "-");
+    out.insert(out.size() - 1, "  " + option.name);
+  }
   if (report.sensitivities.empty())
     return;
   row("what would help", "saves", "of the step");
