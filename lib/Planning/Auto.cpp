@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 using namespace forebay;
 using namespace forebay::planning;
@@ -37,11 +38,15 @@ public:
     this->options.speculative = options.speculative && machine.speculation && problem.accumulate == 1;
     this->options.streamed = options.streamed && problem.accumulate == 1;
     makeUnits();
+    left = std::clamp<size_t>(40'000'000 / (200 * (problem.ops.size() + 4 * space.buckets.size() + 50)), 40, 1500);
+    small = left == 1500;
   }
 
   Placement run() {
     best = space.resident();
     bestCost = space.cost(best, share);
+    if (!packs(best, bestCost))
+      bestCost.valid = false;
     if (machine.timed()) {
       roundAndImprove();
       improveChoices();
@@ -56,6 +61,9 @@ public:
   PlanCost cost() const { return bestCost; }
 
 private:
+  static constexpr UpdateWay kWays[] = {UpdateWay::Device, UpdateWay::Host, UpdateWay::HostWaiting, UpdateWay::HostSpeculative, UpdateWay::Streamed, UpdateWay::StreamedSpeculative};
+  static constexpr size_t kStarts = 2;
+
   bool better(const PlanCost &a, const PlanCost &b) const {
     if (a.valid != b.valid)
       return a.valid;
@@ -66,7 +74,7 @@ private:
   }
 
   bool offer(const PlanChoices &choices, const PlanCost &cost) {
-    if (!better(cost, bestCost))
+    if (!better(cost, bestCost) || !packs(choices, cost))
       return false;
     best = choices;
     bestCost = cost;
@@ -251,10 +259,7 @@ private:
           choices.flows[trained[piece.parameter].argument] = true;
     }
     choices.window = {std::min<uint64_t>(problem.bucketBytes, 64ull << 20), 2};
-    double fastest = 0;
-    for (const Curve::Point &point : machine.queues[machine.toCompute].link.points)
-      fastest = std::max(fastest, point.y);
-    choices.copyPace = knobs.pace * fastest;
+    choices.copyPace = knobs.pace * fastestLink();
     choices.uploadLag = static_cast<uint32_t>(knobs.lag);
     choices.streamSlots = static_cast<uint32_t>(knobs.slots);
     choices.lead = knobs.lead;
@@ -339,48 +344,229 @@ private:
   // Single choices
   //===--------------------------------------------------------------------===//
 
-  /// Small problems: every single change, as long as one helps. Large ones: as many as the budget of simulations allows.
+  /// One thing decided otherwise.
+  struct Move {
+    enum What : uint8_t { InPlace, Bucket, Group, Flow, Lag, Slots, Lead, Pace, Window, Cast } what;
+    uint32_t at = 0;
+    double value = 0;
+  };
+
+  /// Small problems: every single change and every pair of changes of what is placed, as long as one helps, from several starts. Large ones: as many single changes as the budget of
+  /// simulations allows.
   void improveChoices() {
-    size_t left = 40'000'000 / (200 * (problem.ops.size() + 4 * space.buckets.size() + 50));
-    left = std::clamp<size_t>(left, 40, 3000);
+    std::vector<Move> moves = listMoves();
+    descend(best, bestCost, moves, /*tell=*/true);
+    if (!small)
+      return;
+    for (auto &[choices, cost] : starts())
+      descend(choices, cost, moves, /*tell=*/false);
+  }
+
+  std::vector<Move> listMoves() const {
+    std::vector<Move> moves;
+    // What only rows are read of may stay on the host.
+    for (uint32_t a = 0; a < problem.arguments.size(); ++a)
+      if (space.gathered[a] && options.flows)
+        moves.push_back({Move::InPlace, a});
+    if (machine.offloads())
+      for (uint32_t b = 0; b < space.buckets.size(); ++b)
+        for (UpdateWay way : kWays)
+          if (allowed(way))
+            moves.push_back({Move::Bucket, b, static_cast<double>(way)});
+    for (uint32_t g = 0; g < space.groups.size() && options.selective; ++g)
+      for (ActivationWay way : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute})
+        if (way != ActivationWay::Offload || (options.offload && machine.offloads()))
+          moves.push_back({Move::Group, g, static_cast<double>(way)});
+    if (!small || !machine.offloads())
+      return moves;
+    for (uint32_t p = 0; p < trained.size() && options.flows; ++p)
+      moves.push_back({Move::Flow, trained[p].argument, 0});
+    for (double lag : {0, 1, 4, 16})
+      moves.push_back({Move::Lag, 0, lag});
+    for (double slots : {1, 2, 3, 6})
+      moves.push_back({Move::Slots, 0, slots});
+    for (double lead : {0, 1, 3, 8})
+      moves.push_back({Move::Lead, 0, lead});
+    for (double pace : {0., 0.35, 0.5, 0.7})
+      moves.push_back({Move::Pace, 0, pace});
+    for (double distance : {1, 2, 4})
+      moves.push_back({Move::Window, 0, distance});
+    if (options.narrowMoves)
+      moves.push_back({Move::Cast, 0, 0});
+    return moves;
+  }
+
+  PlanChoices apply(PlanChoices choices, const Move &move) const {
+    switch (move.what) {
+    case Move::InPlace:
+      choices.inPlace[move.at] = !choices.inPlace[move.at];
+      break;
+    case Move::Bucket: {
+      auto way = static_cast<UpdateWay>(move.value);
+      std::vector<UpdateWay> before = choices.buckets;
+      for (uint32_t other : units[unitOf[move.at]])
+        if (other == move.at || way == UpdateWay::Device || before[other] == UpdateWay::Device)
+          choices.buckets[other] = way;
+      break;
+    }
+    case Move::Group:
+      choices.groups[move.at] = static_cast<ActivationWay>(move.value);
+      break;
+    case Move::Flow:
+      choices.flows[move.at] = !choices.flows[move.at];
+      break;
+    case Move::Lag:
+      choices.uploadLag = static_cast<uint32_t>(move.value);
+      break;
+    case Move::Slots:
+      choices.streamSlots = static_cast<uint32_t>(move.value);
+      break;
+    case Move::Lead:
+      choices.lead = move.value;
+      break;
+    case Move::Pace:
+      choices.copyPace = move.value * fastestLink();
+      break;
+    case Move::Window:
+      choices.window.distance = static_cast<uint32_t>(move.value);
+      break;
+    case Move::Cast:
+      choices.castOnDevice = !choices.castOnDevice;
+      break;
+    }
+    return choices;
+  }
+
+  /// Subject, and what was tried about it.
+  std::pair<std::string, std::string> describe(const Move &move) const {
+    if (move.what == Move::Bucket)
+      return {"bucket " + std::to_string(move.at), nameOf(static_cast<UpdateWay>(move.value))};
+    if (move.what == Move::Group)
+      return {labelOf(move.at), nameOf(static_cast<ActivationWay>(move.value))};
+    return {problem.values[problem.arguments[move.at].value].label, move.what == Move::Flow ? "comes and goes, or not" : "read in place, or not"};
+  }
+
+  /// Ways that come to the same in this problem and on this machine under one name, as PlanSpace::realize understands them.
+  UpdateWay canonical(UpdateWay way) const {
+    if (way == UpdateWay::Device)
+      return way;
+    if (isSpeculative(way) && !machine.speculation)
+      way = way == UpdateWay::HostSpeculative ? UpdateWay::Host : UpdateWay::Streamed;
+    if (problem.accumulate > 1)
+      way = isSpeculative(way) ? UpdateWay::HostSpeculative : UpdateWay::Host;
+    return way;
+  }
+
+  /// Takes every change that helps, single ones first, then pairs: what needs room together with what makes it.
+  void descend(PlanChoices at, PlanCost cost, const std::vector<Move> &moves, bool tell) {
+    auto attempt = [&](PlanChoices &&choices, const Move *single = nullptr) {
+      if (left == 0 || choices == at || !visited.insert(key(choices)).second)
+        return false;
+      --left;
+      PlanCost now = space.cost(choices, share);
+      bool taken = better(now, cost) && packs(choices, now);
+      if (tell && single && single->what <= Move::Flow)
+        tried[describe(*single)] = {taken, static_cast<int64_t>(now.seconds * 1e6), static_cast<int64_t>(now.valid ? now.excess(machine, share) : 0)};
+      if (!taken)
+        return false;
+      at = std::move(choices);
+      cost = now;
+      offer(at, cost);
+      return true;
+    };
     for (bool changed = true; changed && left > 0;) {
       changed = false;
-      auto attempt = [&](PlanChoices &&choices, std::string subject, const char *what) {
-        if (left == 0 || choices == best)
-          return;
-        --left;
-        PlanCost cost = space.cost(choices, share);
-        bool taken = offer(choices, cost);
-        changed |= taken;
-        auto over = static_cast<int64_t>(cost.valid ? cost.excess(machine, share) : 0);
-        tried[{std::move(subject), what}] = {taken, static_cast<int64_t>(cost.seconds * 1e6), over};
-      };
-      // What only rows are read of may stay on the host.
-      for (uint32_t a = 0; a < problem.arguments.size() && left > 0; ++a)
-        if (space.gathered[a] && options.flows) {
-          PlanChoices choices = best;
-          choices.inPlace[a] = !best.inPlace[a];
-          attempt(std::move(choices), problem.values[problem.arguments[a].value].label, "read in place");
-        }
-      for (uint32_t b = 0; b < space.buckets.size() && left > 0; ++b)
-        for (UpdateWay way : {UpdateWay::Device, UpdateWay::Host, UpdateWay::HostWaiting, UpdateWay::HostSpeculative, UpdateWay::Streamed, UpdateWay::StreamedSpeculative}) {
-          PlanChoices choices = best;
-          if (!allowed(way))
-            continue;
-          for (uint32_t other : units[unitOf[b]])
-            if (other == b || way == UpdateWay::Device || best.buckets[other] == UpdateWay::Device)
-              choices.buckets[other] = way;
-          attempt(std::move(choices), "bucket " + std::to_string(b), nameOf(way));
-        }
-      for (uint32_t g = 0; g < space.groups.size() && left > 0; ++g)
-        for (ActivationWay way : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute}) {
-          if (!options.selective || (way == ActivationWay::Offload && !options.offload))
-            continue;
-          PlanChoices choices = best;
-          choices.groups[g] = way;
-          attempt(std::move(choices), labelOf(g), nameOf(way));
-        }
+      for (const Move &move : moves)
+        changed |= attempt(apply(at, move), &move);
+      for (size_t i = 0; small && i < moves.size() && !changed && left > 0; ++i)
+        for (size_t j = i + 1; j < moves.size() && !changed && left > 0; ++j)
+          if (moves[j].what <= Move::Flow && (moves[i].what != moves[j].what || moves[i].at != moves[j].at))
+            changed = attempt(apply(apply(at, moves[i]), moves[j]));
     }
+  }
+
+  /// Sets of units that are on the device: all of them where there are few, else those that are complete first or last.
+  std::vector<std::vector<bool>> deviceSets() const {
+    size_t n = units.size();
+    std::vector<std::vector<bool>> sets;
+    if (n <= 5) {
+      for (uint32_t bits = 0; bits < (1u << n); ++bits) {
+        sets.emplace_back(n);
+        for (size_t u = 0; u < n; ++u)
+          sets.back()[u] = bits >> u & 1;
+      }
+    } else {
+      for (size_t k = 0; k <= n; ++k) {
+        sets.emplace_back(n);
+        std::fill_n(sets.back().begin(), k, true);
+        sets.emplace_back(n);
+        std::fill_n(sets.back().rbegin(), k, true);
+      }
+    }
+    return sets;
+  }
+
+  /// The best of those plans in which what is not on the device goes one way, and all activations and weights do.
+  std::vector<std::pair<PlanChoices, PlanCost>> starts() {
+    std::vector<std::pair<PlanChoices, PlanCost>> list;
+    for (const std::vector<bool> &device : deviceSets())
+      for (UpdateWay way : kWays)
+        for (ActivationWay group : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute})
+          for (bool flow : {false, true}) {
+            bool all = std::find(device.begin(), device.end(), false) == device.end(), any = std::find(device.begin(), device.end(), true) != device.end();
+            if (all != (way == UpdateWay::Device) || (any && !options.onDevice) || (!all && (!machine.offloads() || !allowed(way))) || (flow && (!onHost(way) || !options.flows)) ||
+                (!options.selective && group != ActivationWay::Keep) || (group == ActivationWay::Offload && (!options.offload || !machine.offloads())) || left == 0)
+              continue;
+            PlanChoices choices = best;
+            for (uint32_t b = 0; b < choices.buckets.size(); ++b)
+              choices.buckets[b] = device[unitOf[b]] ? UpdateWay::Device : way;
+            choices.groups.assign(choices.groups.size(), group);
+            for (const TrainedParameter &p : trained)
+              choices.flows[p.argument] = flow;
+            if (!visited.insert(key(choices)).second)
+              continue;
+            --left;
+            PlanCost cost = space.cost(choices, share);
+            if (!cost.valid || !packs(choices, cost))
+              continue;
+            offer(choices, cost);
+            list.push_back({std::move(choices), std::move(cost)});
+            std::stable_sort(list.begin(), list.end(), [&](const auto &a, const auto &b) { return better(a.second, b.second); });
+            if (list.size() > kStarts)
+              list.pop_back();
+          }
+    return list;
+  }
+
+  std::string key(const PlanChoices &choices) const {
+    std::string text;
+    for (UpdateWay way : choices.buckets)
+      text += static_cast<char>('0' + static_cast<int>(canonical(way)));
+    for (ActivationWay way : choices.groups)
+      text += static_cast<char>('0' + static_cast<int>(way));
+    for (const std::vector<bool> *flags : {&choices.flows, &choices.inPlace})
+      for (bool flag : *flags)
+        text += flag ? '1' : '0';
+    for (double number : {choices.copyPace, static_cast<double>(choices.uploadLag), static_cast<double>(choices.streamSlots), choices.lead,
+                          static_cast<double>(choices.window.unitBytes), static_cast<double>(choices.window.distance), static_cast<double>(choices.castOnDevice)})
+      text += " " + std::to_string(number);
+    return text;
+  }
+
+  /// Small problems only, where packing may lose more than the share that is left for it: whether a plan whose live bytes fit has addresses, too.
+  bool packs(const PlanChoices &choices, const PlanCost &cost) const {
+    if (!small || !cost.valid || cost.excess(machine, share) > 0)
+      return true;
+    std::string error;
+    Schedule schedule = buildSchedule(problem, trained, machine, space.realize(choices), error);
+    return error.empty() && layOut(schedule, machine).fits(machine);
+  }
+
+  double fastestLink() const {
+    double fastest = 0;
+    for (const Curve::Point &point : machine.queues[machine.toCompute].link.points)
+      fastest = std::max(fastest, point.y);
+    return fastest;
   }
 
   /// The plan without each of the options that it uses.
@@ -423,7 +609,7 @@ private:
 
   bool allowed(UpdateWay way) const {
     return (way != UpdateWay::Device || options.onDevice) && (!isStreamed(way) || options.streamed) && (!isSpeculative(way) || options.speculative) &&
-           ((way != UpdateWay::Host && way != UpdateWay::HostWaiting) || options.deferred);
+           ((way != UpdateWay::Host && way != UpdateWay::HostWaiting) || options.deferred) && way == canonical(way);
   }
 
   static const char *nameOf(UpdateWay way) {
@@ -490,6 +676,9 @@ private:
   std::map<std::pair<std::string, std::string>, Outcome> tried; ///< single changes, by subject and what
   PlanChoices best;
   PlanCost bestCost;
+  size_t left = 0;   ///< simulations of single choices
+  bool small = false; ///< enough of them for more than single changes of the rounding
+  std::set<std::string> visited;
 };
 
 class AutoPolicy : public PlacementPolicy {
@@ -517,7 +706,7 @@ public:
     for (const std::string &name : policyNames()) {
       std::unique_ptr<PlacementPolicy> policy = findPolicy(name);
       std::string why;
-      if (decided || name == "resident" || !policy->supports(machine, why))
+      if (decided || !policy->supports(machine, why))
         continue;
       Placement placement = policy->place(problem, trained, machine);
       PlanCost cost = evaluate(problem, trained, machine, placement);

@@ -4,6 +4,7 @@
 #include "forebay/Planning/Bound.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace forebay;
 using namespace forebay::planning;
@@ -139,6 +140,12 @@ public:
 
 } // namespace
 
+/// What plug-ins have brought.
+static std::map<std::string, PolicyFactory> &registeredPolicies() {
+  static std::map<std::string, PolicyFactory> policies;
+  return policies;
+}
+
 std::unique_ptr<PlacementPolicy> planning::findPolicy(const std::string &name) {
   if (name == "resident")
     return std::make_unique<ResidentPolicy>();
@@ -150,7 +157,23 @@ std::unique_ptr<PlacementPolicy> planning::findPolicy(const std::string &name) {
     return makeSuperOffload();
   if (name == "auto")
     return makeAuto();
-  return nullptr;
+  auto it = registeredPolicies().find(name);
+  return it == registeredPolicies().end() ? nullptr : it->second();
+}
+
+bool planning::registerPolicy(const std::string &name, PolicyFactory make) {
+  if (name.empty() || findPolicy(name))
+    return false;
+  registeredPolicies()[name] = std::move(make);
+  return true;
 }
 
 std::vector<std::string> planning::policyNames() { return {"resident", "zero-offload", "superoffload", "weight-flow"}; }
+
+std::vector<std::string> planning::knownPolicies() {
+  std::vector<std::string> names = policyNames();
+  names.insert(names.begin(), "auto");
+  for (auto &[name, make] : registeredPolicies())
+    names.push_back(name);
+  return names;
+}

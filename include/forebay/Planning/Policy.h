@@ -2,7 +2,7 @@
 ///
 /// \file
 /// A policy turns a problem and a machine into decisions, `buildSchedule` turns decisions into operations on buffers. A new policy is one
-/// class and one line in `findPolicy`; a new kind of decision is one field here and its realisation in the schedule builder.
+/// class and one call of `registerPolicy`, from a plug-in (docs/extending/policy.md), or one line in Policy.cpp; a new kind of decision is one field here and its realisation in the schedule builder.
 /// See docs/algorithms/placement.md. No MLIR here.
 ///
 //===----------------------------------------------------------------------===//
@@ -13,6 +13,7 @@
 #include "forebay/Planning/Machine.h"
 #include "forebay/Planning/Problem.h"
 
+#include <functional>
 #include <memory>
 
 namespace forebay::planning {
@@ -154,10 +155,19 @@ public:
 /// The policy called `name`, or null.
 std::unique_ptr<PlacementPolicy> findPolicy(const std::string &name);
 
+using PolicyFactory = std::function<std::unique_ptr<PlacementPolicy>()>;
+
+/// Makes a policy known by `name` from now on, for the whole process; `auto` does not try it. False, and nothing changes, if a policy has that name or it is empty.
+/// To be called while nothing is planned: from what `--load-pass-plugin` runs.
+bool registerPolicy(const std::string &name, PolicyFactory make);
+
+/// All names that findPolicy knows: "auto", those of policyNames, registered ones in alphabetical order.
+std::vector<std::string> knownPolicies();
+
 /// Policy "superoffload"; with `undoInPlace` as in the paper, which needs no memory for shadows and is not exact: a peer for benchmarks.
 std::unique_ptr<PlacementPolicy> makeSuperOffload(bool undoInPlace = false);
 
-/// Names of all policies, in the order in which the default tries them.
+/// Names of the policies of the compiler itself but "auto", in the order in which that tries them.
 std::vector<std::string> policyNames();
 
 } // namespace forebay::planning

@@ -318,7 +318,7 @@ private:
     std::unique_ptr<planning::PlacementPolicy> chosen = planning::findPolicy(policy);
     if (!chosen)
       return (module(step).emitError() << "--policy=" << policy << ": there is no such policy").attachNote()
-             << "known: auto, " << llvm::join(planning::policyNames(), ", ");
+             << "known: " << llvm::join(planning::knownPolicies(), ", ");
     std::string why;
     if (!chosen->supports(machine, why)) {
       InFlightDiagnostic diagnostic = module(step).emitError() << "--policy=" << policy << ": needs " << why << "; machine '" << machine.name << "' has ";
