@@ -22,6 +22,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -77,12 +78,19 @@ public:
       return false;
     if (options.remarks || options.planOnly || options.emit == EmitLevel::Plan)
       enableRemarks();
-    module = importOnnx(context, options.import, diags);
-    if (!module || !checkDataFiles() || !buildStep() || !runAddedPasses("train"))
+    if (!makeStep())
       return false;
     if (options.emit == EmitLevel::Train)
       return writeModule(*module);
-    if (!runPasses(buildDispatchPipeline) || !plan() || !runAddedPasses("async"))
+    if (!runPasses(buildDispatchPipeline))
+      return false;
+    if (options.planOnly)
+      unplanned = OwningOpRef<ModuleOp>(module->clone());
+    auto start = std::chrono::steady_clock::now();
+    if (!plan(options.memory))
+      return false;
+    planSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!runAddedPasses("async"))
       return false;
     if (options.emit == EmitLevel::Async)
       return writeModule(*module);
@@ -99,7 +107,17 @@ public:
     return finish();
   }
 
-private:
+  /// The report of the plan alone.
+  std::optional<planning::PlanReport> report() {
+    context.printOpOnDiagnostic(false);
+    if (!makeStep() || !runPasses(buildDispatchPipeline))
+      return std::nullopt;
+    std::optional<Program> program = planAgain(options.memory);
+    if (!program)
+      return std::nullopt;
+    return planning::makeReport(*program);
+  }
+
   /// A program that cannot be written should be known before minutes of work.
   bool checkOutputs() {
     bool good = checkOutput("-o ", options.output);
@@ -110,6 +128,7 @@ private:
     return false;
   }
 
+private:
   /// Also of files that do not exist yet.
   static bool sameFile(const std::string &a, const std::string &b) {
     std::error_code error;
@@ -214,11 +233,23 @@ private:
     return runPasses([&](OpPassManager &manager) { buildTrainPipeline(manager, train); });
   }
 
-  bool plan() {
+  bool makeStep() {
+    module = importOnnx(context, options.import, diags);
+    return module && checkDataFiles() && buildStep() && runAddedPasses("train");
+  }
+
+  /// From level "dispatch" on, with other budgets; no plan is too large.
+  std::optional<Program> planAgain(const std::string &memory) {
+    if (!plan(memory) || !runAddedPasses("async") || !lowerToCommands() || !runAddedPasses("cmd"))
+      return std::nullopt;
+    return makeProgram();
+  }
+
+  bool plan(const std::string &memory) {
     OffloadPlanOptions plan;
     plan.machine = options.machine;
     plan.policy = options.policy;
-    plan.memory = options.memory;
+    plan.memory = memory;
     plan.bucketBytes = options.bucketBytes;
     plan.planFile = options.plan;
     plan.recordPlacement = options.emit == EmitLevel::Plan || options.emit == EmitLevel::So;
@@ -252,22 +283,58 @@ private:
     return writeOutput("-o ", options.output, [&](llvm::raw_ostream &os) { os << planning::writePlan({program, {{"decisions", *decisions}}}, report); }, diags);
   }
 
-  /// The plan's report, then the program.
-  bool finish() {
+  std::optional<Program> makeProgram() {
     FailureOr<Program> program = offload::toProgram(*module);
     if (failed(program) || diags.hasErrors())
-      return false;
+      return std::nullopt;
     program->producer = std::string("forebay-compile ") + FOREBAY_VERSION;
     program->precision = options.precision;
     program->isa = hostIsa();
     program->entry = options.import.forward ? "forward" : "train";
+    return std::move(*program);
+  }
 
+  /// How fast the step is where each memory is 16 GB larger: another plan, so it is only tried where planning is quick.
+  bool addMemorySensitivities(planning::PlanReport &report, const planning::Machine &machine) {
+    constexpr uint64_t kMore = 16'000'000'000;
+    constexpr double kPatience = 5;
+    if (!report.fits || !options.plan.empty())
+      return true;
+    if (planSeconds > kPatience) {
+      report.sensitivityNote = "more memory: not tried, a plan takes " + planning::readableSeconds(planSeconds);
+      return true;
+    }
+    context.setRemarkEngine(nullptr); // the decisions of the plan have been told
+    for (const planning::MachineSpace &more : machine.spaces) {
+      std::string memory;
+      for (const planning::MachineSpace &space : machine.spaces)
+        memory += (memory.empty() ? "" : ",") + space.name + "=" + std::to_string(space.capacity + (&space == &more ? kMore : 0));
+      module = OwningOpRef<ModuleOp>(unplanned->clone());
+      std::optional<Program> program = planAgain(memory);
+      if (!program)
+        return false;
+      if (planning::PlanReport other = planning::makeReport(*program); other.time)
+        report.sensitivities.push_back({more.name + " +16 GB", other.time->stepSeconds});
+    }
+    llvm::stable_sort(report.sensitivities, [](auto &a, auto &b) { return a.stepSeconds < b.stepSeconds; });
+    return true;
+  }
+
+  /// The plan's report, then the program.
+  bool finish() {
+    std::optional<Program> program = makeProgram();
+    if (!program)
+      return false;
     planning::PlanReport report = planning::makeReport(*program);
     // Nothing else may stand on standard output where a plan goes there.
     if (options.emit == EmitLevel::Plan && !options.planOnly)
       return writePlan(*program, report);
-    if (std::string why; options.planOnly && report.time)
-      report.sensitivities = planning::findSensitivities(*program, *planning::machineOf(*program, why));
+    if (std::string why; options.planOnly && report.time) {
+      planning::Machine machine = *planning::machineOf(*program, why);
+      report.sensitivities = planning::findSensitivities(*program, machine);
+      if (!addMemorySensitivities(report, machine))
+        return false;
+    }
     llvm::outs() << planning::toText(report);
     if (!flushStdout(diags))
       return false;
@@ -292,6 +359,8 @@ private:
   MlirDiagnostics mlirDiagnostics;
   OwningOpRef<ModuleOp> module;
   std::shared_ptr<std::string> decisions = std::make_shared<std::string>();
+  OwningOpRef<ModuleOp> unplanned; ///< with --plan-only: the module at level "dispatch"
+  double planSeconds = 0;
 };
 
 } // namespace
@@ -299,3 +368,9 @@ private:
 bool forebay::compile(MLIRContext &context, const CompileOptions &options, Diagnostics &diags) {
   return Compiler(context, options, diags).run();
 }
+
+std::optional<planning::PlanReport> forebay::reportPlan(MLIRContext &context, const CompileOptions &options, Diagnostics &diags) {
+  return Compiler(context, options, diags).report();
+}
+
+bool forebay::checkOutputs(MLIRContext &context, const CompileOptions &options, Diagnostics &diags) { return Compiler(context, options, diags).checkOutputs(); }

@@ -190,6 +190,8 @@ static void addTable(const PlanReport &report, const TimeReport &time, std::stri
     bool nothing = share < 5e-4;
     row("  " + s.what, nothing ? "nothing" : readableSeconds(saved), nothing ? "-" : percent(share));
   }
+  if (!report.sensitivityNote.empty())
+    out += "  " + report.sensitivityNote + "\n";
 }
 
 std::string planning::timeText(const PlanReport &report) {

@@ -16,9 +16,6 @@ std::string timeText(const PlanReport &report);
 std::string timeJson(const PlanReport &report);
 
 std::string pad(std::string text, size_t width);
-/// `text` as a JSON string, quotes included.
-std::string jsonText(const std::string &text);
-
 } // namespace forebay::planning
 
 #endif // FOREBAY_LIB_PLANNING_TIMEREPORT_H

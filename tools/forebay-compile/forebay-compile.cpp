@@ -33,6 +33,8 @@ public:
     loadPlugins();
     if (diags.hasErrors())
       return 1;
+    if (!dims.empty())
+      return compileWhatIf(registry, options, dims, diags) ? 0 : 1;
     mlir::MLIRContext context(registry);
     return compile(context, options, diags) ? 0 : 1;
   }
@@ -70,7 +72,7 @@ private:
     line.value("plan", "FILE", options.plan, "take the decisions of a plan that --plan-only -o wrote");
     line.flag("plan-only", options.planOnly, "plan and report memory and time; no weights needed; -o gets the plan");
     line.value("json", "FILE", options.json, "with --plan-only: the report as JSON");
-    line.value("what-if", "DIMS", whatIf, "with --plan-only: a table over dimensions (not yet)");
+    line.value("what-if", "DIMS", whatIf, "with --plan-only: a table over dimensions, e.g. \"batch=1,2,4 seq=4096,16384\"");
 
     line.value("o", "FILE", options.output, "program to write; with --plan-only the plan; with --emit that level (default: stdout)");
     line.value("emit", "LEVEL", emit, "stop at train (the step), async, cmd, llvm, plan or so (default)");
@@ -117,8 +119,7 @@ private:
 
     if (!options.plan.empty() && line.given("policy"))
       diags.error("--policy=" + options.policy, "--plan already decides").note("leave one of them out");
-    if (!whatIf.empty())
-      diags.error("--what-if=" + whatIf, "tables over dimensions do not exist yet").note("compile once for each value with --plan-only");
+    checkWhatIf();
     if (!options.json.empty() && !options.planOnly)
       diags.error("--json=" + options.json, "needs --plan-only").note("the report is about a plan");
     options.import.noWeights |= options.planOnly;
@@ -154,6 +155,19 @@ private:
     }
   }
 
+  void checkWhatIf() {
+    if (!line.given("what-if"))
+      return;
+    std::string where = "--what-if=" + whatIf;
+    if (!options.planOnly)
+      diags.error(where, "needs --plan-only").note("the table is about plans");
+    if (!options.output.empty())
+      diags.error("-o " + options.output, "means nothing with --what-if, which makes many plans").note("leave one of the two out");
+    if (!options.plan.empty())
+      diags.error("--plan=" + options.plan, "means nothing with --what-if: a plan is for one set of dimensions").note("leave one of the two out");
+    parseWhatIf(whatIf, options.import, dims, diags);
+  }
+
   void loadPlugins() {
     options.plugins = plugins;
     for (const std::string &file : plugins) {
@@ -171,6 +185,7 @@ private:
                    "Compiles an exported training graph (ONNX) to a program for forebay-run."};
   std::vector<std::string> models, plugins, addedPasses;
   std::string emit = "so", whatIf;
+  std::vector<DimValues> dims; ///< of --what-if
   /// Options whose value cannot be empty.
   const llvm::StringMap<const std::string *> texts = {{"loss", &options.import.loss}, {"optimizer", &options.optimizer.optimizer},
                                                       {"machine", &options.machine},  {"policy", &options.policy},

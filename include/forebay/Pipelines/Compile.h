@@ -10,6 +10,7 @@
 
 #include "forebay/Dialect/Train/Transforms/Optimizers.h"
 #include "forebay/Import/Import.h"
+#include "forebay/Planning/PlanReport.h"
 
 #include "mlir/IR/DialectRegistry.h"
 
@@ -47,6 +48,25 @@ struct CompileOptions {
 /// Compiles; true on success. Every user error is in `diags`; nothing is left half-written. `context` must have the
 /// dialects of registerAllDialects.
 bool compile(mlir::MLIRContext &context, const CompileOptions &options, Diagnostics &diags);
+
+/// Plans alone: the report, whether it fits or not; nothing is printed or written. Nothing after an error.
+std::optional<planning::PlanReport> reportPlan(mlir::MLIRContext &context, const CompileOptions &options, Diagnostics &diags);
+
+/// Whether the files that `options` name can be written.
+bool checkOutputs(mlir::MLIRContext &context, const CompileOptions &options, Diagnostics &diags);
+
+/// A symbolic dimension of the inputs and the values it shall take.
+struct DimValues {
+  std::string name;
+  std::vector<int64_t> values;
+};
+
+/// Reads "batch=1,2,4 seq=4096,16384", the value of --what-if; false after an error that names the part.
+bool parseWhatIf(llvm::StringRef text, const ImportOptions &import, std::vector<DimValues> &dims, Diagnostics &diags);
+
+/// Plans each combination of `dims`, the last of which changes fastest, and prints a table; `options.json` gets an array with the report of each. What cannot be
+/// planned says why in its row. True if one of them fits.
+bool compileWhatIf(const mlir::DialectRegistry &registry, const CompileOptions &options, const std::vector<DimValues> &dims, Diagnostics &diags);
 
 } // namespace forebay
 

@@ -72,10 +72,10 @@ private:
   std::optional<double> utilisation(double of) const { return peakFlops > 0 && of > 0 ? std::optional<double>(of / peakFlops) : std::nullopt; }
 };
 
-/// The same commands on a machine that is better in one respect.
+/// The same commands on a machine that is better in one respect, or the plan that the policy makes for a machine with more memory.
 struct Sensitivity {
   std::string what;       ///< "gpu rates +10%"
-  double stepSeconds = 0; ///< of the fixed plan on that machine
+  double stepSeconds = 0; ///< on that machine
 };
 
 struct PlanReport {
@@ -97,6 +97,7 @@ struct PlanReport {
   std::string binding;                      ///< the resource that the bound fills; with boundSeconds
   std::vector<OptionWorth> worth;           ///< the step without each option that the plan uses
   std::vector<Sensitivity> sensitivities;   ///< filled by the caller; largest gain first
+  std::string sensitivityNote;              ///< what has not been tried, and why; filled by the caller
 };
 
 /// The machine that `program` was planned for, with its rates. Nothing, and `why`, if the program does not say.
@@ -116,6 +117,9 @@ std::string toText(const PlanReport &report);
 
 /// The object that `--json` writes (design 9). What is not known is null.
 std::string toJson(const PlanReport &report);
+
+/// `text` as a JSON string, with its quotes.
+std::string jsonText(const std::string &text);
 
 /// "1.23 s", "4.56 ms", "7.89 us".
 std::string readableSeconds(double seconds);
