@@ -38,8 +38,9 @@ public:
     this->options.speculative = options.speculative && machine.speculation && problem.accumulate == 1;
     this->options.streamed = options.streamed && problem.accumulate == 1;
     makeUnits();
-    left = std::clamp<size_t>(40'000'000 / (200 * (problem.ops.size() + 4 * space.buckets.size() + 50)), 40, 1500);
-    small = left == 1500;
+    left = std::max<size_t>(40'000'000 / (200 * (problem.ops.size() + 4 * space.buckets.size() + 50)), 40);
+    small = left >= 1500;
+    left = std::min<size_t>(left, 1000);
   }
 
   Placement run() {

@@ -174,7 +174,7 @@ TEST(Auto, CloseToTheBestOfAllPlans) {
   while (cases < 300) {
     Case c = makeCase(rng);
     AllPlans all(c.problem, c.trained, c.machine);
-    size_t limit = cases % 60 == 0 ? 20'000 : 800, count = all.count(limit + 1);
+    size_t limit = cases % 60 == 0 ? 20'000 : 600, count = all.count(limit + 1);
     if (count > limit || count < 50)
       continue;
     double best = all.best();
