@@ -40,7 +40,7 @@ public:
     makeUnits();
     left = std::max<size_t>(40'000'000 / (200 * (problem.ops.size() + 4 * space.buckets.size() + 50)), 40);
     small = left >= 1500;
-    left = std::min<size_t>(left, 1000);
+    left = std::min<size_t>(left, 1500);
   }
 
   Placement run() {
