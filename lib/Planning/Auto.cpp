@@ -32,6 +32,28 @@ struct Knobs {
 
 class Search {
 public:
+  /// The smallest transfer that reaches 95% of both links' best rate; smaller where that leaves few buckets.
+  static uint64_t bucketLimit(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine) {
+    double size = 0;
+    if (machine.offloads() && machine.timed())
+      for (uint32_t q : {machine.toCompute, machine.toHost}) {
+        const Curve &link = machine.queues[q].link;
+        double most = 0;
+        for (const Curve::Point &point : link.points)
+          most = std::max(most, point.y);
+        for (const Curve::Point &point : link.points)
+          if (point.y >= 0.95 * most) {
+            size = std::max(size, point.x);
+            break;
+          }
+      }
+    uint64_t bytes = 0;
+    for (const TrainedParameter &p : trained)
+      bytes += 4 * p.elements;
+    uint64_t best = size > 0 ? std::min<uint64_t>(problem.bucketBytes, static_cast<uint64_t>(size)) : problem.bucketBytes;
+    return std::max<uint64_t>(std::min(best, bytes / 16), 4096);
+  }
+
   /// `share` of the capacities that live bytes may take, for what packing loses.
   Search(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, double share, const PlanOptions &options)
       : options(options), problem(problem), trained(trained), machine(machine), share(share), space(problem, trained, machine, bucketLimit(problem, trained, machine)), unitOf(space.buckets.size(), ~0u) {
@@ -80,28 +102,6 @@ private:
     best = choices;
     bestCost = cost;
     return true;
-  }
-
-  /// The smallest transfer that reaches 95% of both links' best rate; smaller where that leaves few buckets.
-  static uint64_t bucketLimit(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine) {
-    double size = 0;
-    if (machine.offloads() && machine.timed())
-      for (uint32_t q : {machine.toCompute, machine.toHost}) {
-        const Curve &link = machine.queues[q].link;
-        double most = 0;
-        for (const Curve::Point &point : link.points)
-          most = std::max(most, point.y);
-        for (const Curve::Point &point : link.points)
-          if (point.y >= 0.95 * most) {
-            size = std::max(size, point.x);
-            break;
-          }
-      }
-    uint64_t bytes = 0;
-    for (const TrainedParameter &p : trained)
-      bytes += 4 * p.elements;
-    uint64_t best = size > 0 ? std::min<uint64_t>(problem.bucketBytes, static_cast<uint64_t>(size)) : problem.bucketBytes;
-    return std::max<uint64_t>(std::min(best, bytes / 16), 4096);
   }
 
   /// Buckets that share a parameter are decided together: a parameter has one home.
@@ -769,5 +769,9 @@ private:
 };
 
 } // namespace
+
+uint64_t planning::autoBucketLimit(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine) {
+  return Search::bucketLimit(problem, trained, machine);
+}
 
 std::unique_ptr<PlacementPolicy> planning::makeAuto(const PlanOptions &options, bool compare) { return std::make_unique<AutoPolicy>(options, compare); }

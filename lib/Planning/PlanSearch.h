@@ -74,6 +74,9 @@ public:
   std::vector<uint32_t> weightOf;         ///< by argument: value that forward and backward read
 };
 
+/// Bytes of the buckets that policy auto forms at most.
+uint64_t autoBucketLimit(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine);
+
 } // namespace forebay::planning
 
 #endif

@@ -18,7 +18,7 @@ constexpr double kShare = 0.985; ///< of the capacities: what auto leaves for pa
 class AllPlans {
 public:
   AllPlans(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine)
-      : problem(problem), trained(trained), machine(machine), space(problem, trained, machine, problem.bucketBytes) {
+      : problem(problem), trained(trained), machine(machine), space(problem, trained, machine, autoBucketLimit(problem, trained, machine)) {
     choices = space.resident();
     choices.window = {std::min<uint64_t>(problem.bucketBytes, 64ull << 20), 2};
     ways = {UpdateWay::Device};
