@@ -61,8 +61,8 @@ public:
     this->options.streamed = options.streamed && problem.accumulate == 1;
     makeUnits();
     left = std::max<size_t>(40'000'000 / (200 * (problem.ops.size() + 4 * space.buckets.size() + 50)), 40);
-    small = left >= 1500;
-    left = std::min<size_t>(left, 1500);
+    small = left >= kSmallBudget;
+    left = std::min<size_t>(left, kSmallBudget);
   }
 
   Placement run() {
@@ -86,6 +86,7 @@ public:
 private:
   static constexpr UpdateWay kWays[] = {UpdateWay::Device, UpdateWay::Host, UpdateWay::HostWaiting, UpdateWay::HostSpeculative, UpdateWay::Streamed, UpdateWay::StreamedSpeculative};
   static constexpr size_t kStarts = 2;
+  static constexpr size_t kSmallBudget = 1500; ///< simulations from each start
 
   bool better(const PlanCost &a, const PlanCost &b) const {
     if (a.valid != b.valid)
@@ -359,8 +360,10 @@ private:
     descend(best, bestCost, moves, /*tell=*/true);
     if (!small)
       return;
-    for (auto &[choices, cost] : starts())
+    for (auto &[choices, cost] : starts()) {
+      left = kSmallBudget;
       descend(choices, cost, moves, /*tell=*/false);
+    }
   }
 
   std::vector<Move> listMoves() const {
@@ -516,7 +519,7 @@ private:
           for (bool flow : {false, true}) {
             bool all = std::find(device.begin(), device.end(), false) == device.end(), any = std::find(device.begin(), device.end(), true) != device.end();
             if (all != (way == UpdateWay::Device) || (any && !options.onDevice) || (!all && (!machine.offloads() || !allowed(way))) || (flow && (!onHost(way) || !options.flows)) ||
-                (!options.selective && group != ActivationWay::Keep) || (group == ActivationWay::Offload && (!options.offload || !machine.offloads())) || left == 0)
+                (!options.selective && group != ActivationWay::Keep) || (group == ActivationWay::Offload && (!options.offload || !machine.offloads())) )
               continue;
             PlanChoices choices = best;
             for (uint32_t b = 0; b < choices.buckets.size(); ++b)
@@ -526,7 +529,6 @@ private:
               choices.flows[p.argument] = flow;
             if (!visited.insert(key(choices)).second)
               continue;
-            --left;
             PlanCost cost = space.cost(choices, share);
             if (!cost.valid || !packs(choices, cost))
               continue;
