@@ -766,6 +766,9 @@ private:
     program.step = makeCommands(schedule, layout);
     program.events = deriveWaits(program.step, machine.queues.size(), problem.accumulate);
     candidate.seconds = simulate(modelOf(program, machine)).stepSeconds;
+    // What options are worth was simulated without addresses, as `cost` was.
+    for (OptionWorth &option : candidate.placement.worth)
+      option.seconds *= cost.seconds > 0 ? candidate.seconds / cost.seconds : 1;
     return candidate;
   }
 };

@@ -232,18 +232,23 @@ void ScheduleBuilder::verdict() {
 // Updates
 //===----------------------------------------------------------------------===//
 
+/// What speculation leaves: weights that wait for their way up, then what makes good a step that was not applied as assumed. All of that before any update after the
+/// verdict: mostly it is skipped, and a queue that skips late signals late.
+void ScheduleBuilder::settleSpeculation() {
+  auto firstUse = [&](const auto &entry) { return std::make_pair(placement.buckets[entry.first].firstUse, entry.first); };
+  std::sort(waitingUploads.begin(), waitingUploads.end(), [&](const auto &a, const auto &b) { return firstUse(a) < firstUse(b); });
+  flushUploads(0);
+  for (uint32_t bucket : buckets)
+    if (placeOf(bucket).time == UpdateTime::Speculative) {
+      update(bucket, Predicate::Redo);
+      upload(bucket, Predicate::Redo, false);
+      upload(bucket, Predicate::Restore, true);
+    }
+}
+
 void ScheduleBuilder::afterVerdict(uint32_t index) {
   const BucketPlacement &place = placeOf(index);
-  if (place.time == UpdateTime::Speculative) {
-    auto waiting = std::find_if(waitingUploads.begin(), waitingUploads.end(), [&](auto &entry) { return entry.first == index; });
-    if (waiting != waitingUploads.end()) {
-      upload(index, Predicate::Speculate, false);
-      waitingUploads.erase(waiting);
-    }
-    update(index, Predicate::Redo);
-    upload(index, Predicate::Redo, false);
-    upload(index, Predicate::Restore, true);
-  } else {
+  if (place.time != UpdateTime::Speculative) {
     if (place.gradientSpace != machine.computeSpace && place.gradientWaits && problem.accumulate == 1)
       copyGradients(index);
     update(index, Predicate::Apply);

@@ -66,9 +66,9 @@ Schedule ScheduleBuilder::run() {
   }
   verdict();
   sortBuckets([&](uint32_t b) { return placement.buckets[b].firstUse; });
+  settleSpeculation();
   for (uint32_t bucket : buckets)
     afterVerdict(bucket);
-  flushUploads(0);
   for (const ProblemArgument &argument : problem.arguments)
     if (argument.donated >= 0 && where[argument.donated] != where[argument.value])
       fail("the new value of '" + problem.values[argument.value].label + "' is not computed in place over it");

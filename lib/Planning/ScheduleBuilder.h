@@ -97,6 +97,7 @@ private:
 
   void scalars();
   void verdict();
+  void settleSpeculation();
   void afterVerdict(uint32_t bucket);
   /// The update of a bucket and the way of its weights to forward. `predicate`: Apply, Speculate or Redo.
   void update(uint32_t bucket, Predicate predicate);
