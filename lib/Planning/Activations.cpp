@@ -4,6 +4,7 @@
 #include "forebay/Planning/Packer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -57,6 +58,16 @@ std::vector<ActivationGroup> planning::activationGroups(const Problem &problem, 
     groups.push_back(std::move(group));
   }
   return groups;
+}
+
+std::vector<std::vector<uint32_t>> planning::activationClasses(const std::vector<ActivationGroup> &groups) {
+  std::map<std::pair<uint64_t, int64_t>, std::vector<uint32_t>> alike;
+  for (uint32_t g = 0; g < groups.size(); ++g)
+    alike[{groups[g].bytes, std::llround(groups[g].seconds * 1e9)}].push_back(g);
+  std::vector<std::vector<uint32_t>> classes;
+  for (auto &[key, members] : alike)
+    classes.push_back(std::move(members));
+  return classes;
 }
 
 std::vector<uint32_t> planning::activationSegments(const Problem &problem, const std::vector<ActivationGroup> &groups) {

@@ -38,9 +38,7 @@ public:
     if (machine.offloads() && machine.timed())
       for (uint32_t q : {machine.toCompute, machine.toHost}) {
         const Curve &link = machine.queues[q].link;
-        double most = 0;
-        for (const Curve::Point &point : link.points)
-          most = std::max(most, point.y);
+        const double most = link.most();
         for (const Curve::Point &point : link.points)
           if (point.y >= 0.95 * most) {
             size = std::max(size, point.x);
@@ -261,7 +259,7 @@ private:
           choices.flows[trained[piece.parameter].argument] = true;
     }
     choices.window = {std::min<uint64_t>(problem.bucketBytes, 64ull << 20), 2};
-    choices.copyPace = knobs.pace * fastestLink();
+    choices.copyPace = knobs.pace * machine.queues[machine.toCompute].link.most();
     choices.uploadLag = static_cast<uint32_t>(knobs.lag);
     choices.streamSlots = static_cast<uint32_t>(knobs.slots);
     choices.lead = knobs.lead;
@@ -271,10 +269,7 @@ private:
 
   /// What leaves first stays away longest: of groups that are alike the first ones go to the host, the last ones stay, those between are computed again.
   void roundActivations(const Bound &relaxed, PlanChoices &choices) const {
-    std::map<std::pair<uint64_t, int64_t>, std::vector<uint32_t>> classes;
-    for (uint32_t g = 0; g < space.groups.size(); ++g)
-      classes[{space.groups[g].bytes, std::llround(space.groups[g].seconds * 1e9)}].push_back(g);
-    for (auto &[key, members] : classes) {
+    for (const std::vector<uint32_t> &members : activationClasses(space.groups)) {
       double away = 0, again = 0;
       for (uint32_t g : members) {
         away += relaxed.offload[g];
@@ -429,7 +424,7 @@ private:
       choices.lead = move.value;
       break;
     case Move::Pace:
-      choices.copyPace = move.value * fastestLink();
+      choices.copyPace = move.value * machine.queues[machine.toCompute].link.most();
       break;
     case Move::Window:
       choices.window.distance = static_cast<uint32_t>(move.value);
@@ -563,13 +558,6 @@ private:
     std::string error;
     Schedule schedule = buildSchedule(problem, trained, machine, space.realize(choices), error);
     return error.empty() && layOut(schedule, machine).fits(machine);
-  }
-
-  double fastestLink() const {
-    double fastest = 0;
-    for (const Curve::Point &point : machine.queues[machine.toCompute].link.points)
-      fastest = std::max(fastest, point.y);
-    return fastest;
   }
 
   /// The plan without each of the options that it uses.
@@ -756,16 +744,7 @@ private:
     candidate.fits = layout.fits(machine);
     if (!candidate.fits || !machine.timed())
       return candidate;
-    Program program;
-    for (const MachineSpace &space : machine.spaces)
-      program.spaces.push_back({space.name, 0, space.capacity});
-    for (const MachineQueue &queue : machine.queues)
-      program.queues.push_back({queue.name, queue.compute});
-    program.accumulate = problem.accumulate;
-    program.copyPace = schedule.copyPace;
-    program.step = makeCommands(schedule, layout);
-    program.events = deriveWaits(program.step, machine.queues.size(), problem.accumulate);
-    candidate.seconds = simulate(modelOf(program, machine)).stepSeconds;
+    candidate.seconds = simulate(modelOf(schedule, layout, machine, problem.accumulate)).stepSeconds;
     // What options are worth was simulated without addresses, as `cost` was.
     for (OptionWorth &option : candidate.placement.worth)
       option.seconds *= cost.seconds > 0 ? candidate.seconds / cost.seconds : 1;

@@ -105,17 +105,6 @@ private:
   enum Resource { Gpu, Cpu, Up, Down, HostMemory, kResources };
   enum Phase2 { Forward, Backward };
 
-  static double optimizerBandwidth(const MachineQueue &engine) {
-    double own = engine.classBandwidth[static_cast<unsigned>(OpClass::Optimizer)];
-    return own > 0 ? own : engine.bandwidth;
-  }
-  static double fastest(const Curve &curve) {
-    double most = 0;
-    for (const Curve::Point &point : curve.points)
-      most = std::max(most, point.y);
-    return most;
-  }
-
   void count() {
     for (const TrainedParameter &p : trained) {
       weightBytes += problem.values[p.weight].bytes;
@@ -140,12 +129,12 @@ private:
     for (const ProblemOp &op : problem.ops)
       if (op.kind == OpKind::Compute)
         compute[op.phase == Phase::Forward ? Forward : Backward] += k * dispatchSeconds(machine, machine.computeQueue, op.cost);
-    updateGpu = updateBytes / optimizerBandwidth(machine.queues[machine.computeQueue]);
+    updateGpu = updateBytes / machine.queues[machine.computeQueue].bandwidthOf(OpClass::Optimizer);
     if (!two)
       return;
-    updateCpu = updateBytes / optimizerBandwidth(machine.queues[machine.hostQueue]);
-    up = fastest(machine.queues[machine.toCompute].link);
-    down = fastest(machine.queues[machine.toHost].link);
+    updateCpu = updateBytes / machine.queues[machine.hostQueue].bandwidthOf(OpClass::Optimizer);
+    up = machine.queues[machine.toCompute].link.most();
+    down = machine.queues[machine.toHost].link.most();
     hostBandwidth = machine.spaces[machine.hostSpace].bandwidth;
   }
 
@@ -247,10 +236,7 @@ private:
 
   /// Groups that are alike in bytes and seconds count together.
   void addActivations() {
-    std::map<std::pair<uint64_t, int64_t>, std::vector<uint32_t>> classes;
-    for (uint32_t g = 0; g < groups.size(); ++g)
-      classes[{groups[g].bytes, std::llround(groups[g].seconds * 1e9)}].push_back(g);
-    for (auto &[key, members] : classes) {
+    for (std::vector<uint32_t> &members : activationClasses(groups)) {
       double bytes = 0, seconds = 0;
       for (uint32_t g : members) {
         bytes += groups[g].bytes;

@@ -20,6 +20,13 @@ double Curve::at(double x) const {
   return a.y + (b.y - a.y) * (std::log(x / a.x) / std::log(b.x / a.x));
 }
 
+double Curve::most() const {
+  double most = 0;
+  for (const Point &point : points)
+    most = std::max(most, point.y);
+  return most;
+}
+
 bool Machine::timed() const {
   const MachineQueue &compute = queues[computeQueue];
   return compute.bandwidth > 0 && !compute.rates.empty() && (!offloads() || (!queues[toCompute].link.points.empty() && !queues[toHost].link.points.empty()));
@@ -42,8 +49,7 @@ static double rateOf(const MachineQueue &engine, const Cost &cost) {
 
 double planning::dispatchSeconds(const Machine &machine, uint32_t queue, const Cost &cost) {
   const MachineQueue &engine = machine.queues[queue];
-  double own = engine.classBandwidth[static_cast<unsigned>(cost.cls)], bandwidth = own > 0 ? own : engine.bandwidth;
-  double rate = rateOf(engine, cost);
+  double bandwidth = engine.bandwidthOf(cost.cls), rate = rateOf(engine, cost);
   return engine.launch + std::max(rate > 0 ? cost.flops / rate : 0, bandwidth > 0 ? cost.bytes / bandwidth : 0);
 }
 

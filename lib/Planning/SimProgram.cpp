@@ -1,6 +1,7 @@
 //===- SimProgram.cpp - A command table as a model of time ----------------===//
 
 #include "SimChannels.h"
+#include "forebay/Planning/Layout.h"
 
 #include <algorithm>
 #include <cassert>
@@ -82,6 +83,19 @@ SimModel planning::modelOf(const Program &program, const Machine &machine) {
     model.tasks.push_back(std::move(task));
   }
   return model;
+}
+
+SimModel planning::modelOf(const Schedule &schedule, const Layout &layout, const Machine &machine, uint32_t accumulate) {
+  Program program;
+  for (const MachineSpace &space : machine.spaces)
+    program.spaces.push_back({space.name, 0, space.capacity});
+  for (const MachineQueue &queue : machine.queues)
+    program.queues.push_back({queue.name, queue.compute});
+  program.accumulate = accumulate;
+  program.copyPace = schedule.copyPace;
+  program.step = makeCommands(schedule, layout);
+  program.events = deriveWaits(program.step, machine.queues.size(), accumulate);
+  return modelOf(program, machine);
 }
 
 bool planning::canSimulate(const Program &program, const Machine &machine, std::string &why) {

@@ -16,15 +16,9 @@ SimChannels::SimChannels(const Machine &machine) : machine(machine) {
   list.push_back({machine.queues[machine.computeQueue].name, 1.0});
   // Transfers on two queues, and what a dispatch reads across, share a link.
   link = list.size();
-  double fastest = 0;
-  for (const Curve::Point &point : machine.queues[machine.toCompute].link.points)
-    fastest = std::max(fastest, point.y);
-  list.push_back({machine.queues[machine.toCompute].name, fastest});
+  list.push_back({machine.queues[machine.toCompute].name, machine.queues[machine.toCompute].link.most()});
   down = list.size();
-  fastest = 0;
-  for (const Curve::Point &point : machine.queues[machine.toHost].link.points)
-    fastest = std::max(fastest, point.y);
-  list.push_back({machine.queues[machine.toHost].name, fastest});
+  list.push_back({machine.queues[machine.toHost].name, machine.queues[machine.toHost].link.most()});
 }
 
 SimTask SimChannels::dispatch(uint32_t queue, const Cost &cost, uint64_t remoteBytes) const {

@@ -132,7 +132,6 @@ private:
         bestFits = good;
         bestSeconds = cost.seconds;
         bestExcess = cost.excess(machine, 1);
-        tail = n;
       }
       if (good && (!fits || cost.seconds < bestHere)) {
         bestHere = cost.seconds;
@@ -167,7 +166,6 @@ private:
   PlanChoices best;
   double bestSeconds = 0;
   uint64_t bestExcess = 0;
-  size_t tail = 0;
   bool anything = false, bestFits = false;
   std::vector<Decision> decisions;
 };

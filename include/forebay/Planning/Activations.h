@@ -28,6 +28,9 @@ struct ActivationGroup {
 /// In the order of `op`.
 std::vector<ActivationGroup> activationGroups(const Problem &problem, const Machine &machine);
 
+/// Numbers of groups that are alike in bytes and seconds (to the nanosecond), ascending by these, each list ascending.
+std::vector<std::vector<uint32_t>> activationClasses(const std::vector<ActivationGroup> &groups);
+
 /// Layers, as far as a graph has them: segments of forward between operations where little crosses. For each group the number of its segment, ascending with `op`.
 std::vector<uint32_t> activationSegments(const Problem &problem, const std::vector<ActivationGroup> &groups);
 

@@ -24,6 +24,8 @@ struct Curve {
   };
   std::vector<Point> points; ///< ascending x; empty: 0 everywhere
   double at(double x) const;
+  /// Largest y; 0 if empty.
+  double most() const;
 };
 
 struct MachineSpace {
@@ -51,6 +53,11 @@ struct MachineQueue {
   std::array<double, 7> classBandwidth{}; ///< the same by OpClass (optimizer, cast, ...); 0: `bandwidth`
   std::vector<ComputeRate> rates;
   std::vector<std::pair<DType, double>> peaks; ///< flops/s of the data sheet, dense: the denominator of MFU
+  /// That of `classBandwidth`, or `bandwidth` where it says nothing.
+  double bandwidthOf(OpClass cls) const {
+    double own = classBandwidth[static_cast<unsigned>(cls)];
+    return own > 0 ? own : bandwidth;
+  }
   // Engines that copy.
   Curve link;           ///< bytes/s by bytes of one transfer
 };

@@ -16,6 +16,7 @@
 
 namespace forebay::planning {
 
+struct Layout;
 struct Schedule;
 
 struct SimUse {
@@ -67,6 +68,9 @@ SimResult simulate(const SimModel &model, bool spans = false);
 
 /// From a schedule without addresses: what a plan costs while it is searched. Tasks are its operations.
 SimModel modelOf(const Schedule &schedule, const Machine &machine, uint32_t accumulate);
+
+/// From the command table that `schedule` becomes at the places of `layout`, before there is a program.
+SimModel modelOf(const Schedule &schedule, const Layout &layout, const Machine &machine, uint32_t accumulate);
 
 /// From the command table as it will run, with its waits: tasks are the commands of `program.step`, queues those of the program. `canSimulate` must hold.
 SimModel modelOf(const Program &program, const Machine &machine);

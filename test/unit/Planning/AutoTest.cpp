@@ -21,16 +21,7 @@ double tableSeconds(const Problem &problem, const std::vector<TrainedParameter> 
   Layout layout = layOut(schedule, machine);
   if (!error.empty() || !layout.fits(machine))
     return 0;
-  Program program;
-  for (const MachineSpace &space : machine.spaces)
-    program.spaces.push_back({space.name, 0, space.capacity});
-  for (const MachineQueue &queue : machine.queues)
-    program.queues.push_back({queue.name, queue.compute});
-  program.accumulate = problem.accumulate;
-  program.copyPace = schedule.copyPace;
-  program.step = makeCommands(schedule, layout);
-  program.events = deriveWaits(program.step, machine.queues.size(), problem.accumulate);
-  return simulate(modelOf(program, machine)).stepSeconds;
+  return simulate(modelOf(schedule, layout, machine, problem.accumulate)).stepSeconds;
 }
 
 /// All combinations of the ways of buckets and activation groups and of the weights that flow, with the other numbers as auto begins with them.

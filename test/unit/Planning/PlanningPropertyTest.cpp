@@ -25,21 +25,6 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Work of the size of the operands, so that every queue and channel has something to do.
-void addWork(std::mt19937 &rng, Problem &problem) {
-  for (ProblemOp &op : problem.ops) {
-    if (op.kind == OpKind::Verdict || op.kind == OpKind::Scalars)
-      continue;
-    for (const auto *list : {&op.operands, &op.results})
-      for (uint32_t v : *list)
-        op.cost.bytes += problem.values[v].bytes;
-    bool product = op.kind == OpKind::Compute && rng() % 2;
-    op.cost.cls = product ? OpClass::Matmul : op.kind == OpKind::Update ? OpClass::Optimizer : OpClass::Elementwise;
-    op.cost.flops = op.cost.bytes * (product ? 20. + rng() % 100 : 1.);
-    op.cost.width = product ? 64 << rng() % 4 : 0;
-  }
-}
-
 Problem randomProblem(std::mt19937 &rng, unsigned trial, unsigned accumulate) {
   Shape shape;
   shape.layers = 2 + trial % 6;
@@ -519,12 +504,7 @@ TEST(PlanProperties, TwoRunsGiveTheSamePlan) {
 /// `auto` plans anew for the better machine: its search must not lose what the machine gains.
 /// Of the command table with its waits, by which auto chooses.
 static double tableSeconds(const Schedule &schedule, const Machine &machine, uint32_t accumulate) {
-  Problem problem;
-  problem.accumulate = accumulate;
-  Layout layout = layOut(schedule, machine);
-  std::vector<Command> commands = makeCommands(schedule, layout);
-  uint32_t events = deriveWaits(commands, machine.queues.size(), accumulate);
-  return simulate(modelOf(makeProgram(machine, problem, schedule, layout, std::move(commands), events), machine)).stepSeconds;
+  return simulate(modelOf(schedule, layOut(schedule, machine), machine, accumulate)).stepSeconds;
 }
 
 TEST(PlanProperties, AutoUsesBetterMachines) {

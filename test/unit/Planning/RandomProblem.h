@@ -193,6 +193,21 @@ inline Problem makeProblem(std::mt19937 &rng, Shape shape) {
   return p;
 }
 
+/// Work of the size of the operands, so that every queue and channel has something to do.
+inline void addWork(std::mt19937 &rng, Problem &problem) {
+  for (ProblemOp &op : problem.ops) {
+    if (op.kind == OpKind::Verdict || op.kind == OpKind::Scalars)
+      continue;
+    for (const auto *list : {&op.operands, &op.results})
+      for (uint32_t v : *list)
+        op.cost.bytes += problem.values[v].bytes;
+    bool product = op.kind == OpKind::Compute && rng() % 2;
+    op.cost.cls = product ? OpClass::Matmul : op.kind == OpKind::Update ? OpClass::Optimizer : OpClass::Elementwise;
+    op.cost.flops = op.cost.bytes * (product ? 20. + rng() % 100 : 1.);
+    op.cost.width = product ? 64 << rng() % 4 : 0;
+  }
+}
+
 /// What the module level makes of commands, as far as the verifier looks.
 inline Program makeProgram(const Machine &machine, const Problem &problem, const Schedule &schedule, const Layout &layout,
                            std::vector<Command> commands, uint32_t events) {

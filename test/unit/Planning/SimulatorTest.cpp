@@ -172,21 +172,6 @@ TEST(Simulator, StuckIsReported) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// Work of the size of the operands, so that every queue and channel has something to do.
-void addCosts(std::mt19937 &rng, Problem &problem) {
-  for (ProblemOp &op : problem.ops) {
-    if (op.kind == OpKind::Verdict || op.kind == OpKind::Scalars)
-      continue;
-    for (const auto *list : {&op.operands, &op.results})
-      for (uint32_t v : *list)
-        op.cost.bytes += problem.values[v].bytes;
-    bool product = op.kind == OpKind::Compute && rng() % 2;
-    op.cost.cls = product ? OpClass::Matmul : op.kind == OpKind::Update ? OpClass::Optimizer : OpClass::Elementwise;
-    op.cost.flops = op.cost.bytes * (product ? 20. + rng() % 100 : 1.);
-    op.cost.width = product ? 64 << rng() % 4 : 0;
-  }
-}
-
 /// Every buffer at an address of its own: nothing waits for bytes to be free.
 Layout spreadOut(const Schedule &schedule, const Machine &machine) {
   Layout layout = estimate(schedule, machine);
@@ -233,7 +218,7 @@ TEST(Simulator, ScheduleAndCommandsAgree) {
     shape.layers = 2 + trial % 7;
     shape.accumulate = 1 + trial % 3;
     Problem problem = makeProblem(rng, shape);
-    addCosts(rng, problem);
+    addWork(rng, problem);
     for (const char *policy : {"resident", "zero-offload", "weight-flow"}) {
       Times t = timesOf(problem, timedSuperchip(), policy);
       ASSERT_GT(t.schedule, 0);
