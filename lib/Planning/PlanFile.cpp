@@ -77,6 +77,8 @@ bool planning::parsePlan(std::string_view bytes, PlanFile &plan, std::string &er
     return fail("the plan is damaged: it has no program");
   if (!bytes.empty())
     return fail("the plan is damaged: " + std::to_string(bytes.size()) + " bytes too many");
+  if (auto decisions = result.sections.find("placement"); decisions != result.sections.end())
+    result.program.placement = decisions->second;
   plan = std::move(result);
   return true;
 }

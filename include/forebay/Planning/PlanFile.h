@@ -9,7 +9,8 @@
 ///     (an empty line, then the bytes of the sections in the order of their lines)
 ///
 /// The section "program" holds serialize()'s bytes of the whole program without its compiled kernels. The section "decisions" has a line for each
-/// decision of the planner, taken (+) or rejected (-): name, subject ("bucket 3"), reason, numbers as KEY=VALUE, between tabs. Readers skip sections that they do not know.
+/// decision of the planner, taken (+) or rejected (-): name, subject ("bucket 3"), reason, numbers as KEY=VALUE, between tabs. A section "placement",
+/// which the compiler does not write, holds decisions as toText (Policy.h) writes them and replaces those of the program: so a script can force an option. Readers skip sections that they do not know.
 /// No MLIR here.
 ///
 //===----------------------------------------------------------------------===//

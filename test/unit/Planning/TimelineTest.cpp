@@ -336,6 +336,11 @@ TEST(PlanFile, ReadsBack) {
   EXPECT_FALSE(readPlan(testing::TempDir() + "/absent", back, error));
   EXPECT_FALSE(readPlan(testing::TempDir(), back, error));
 
+  // Decisions of a section of their own replace the program's.
+  PlanFile forced{plan.program, {{"placement", "forebay-placement 1 0\n"}}};
+  ASSERT_TRUE(parsePlan(writePlan(forced, makeReport(plan.program)), back, error)) << error;
+  EXPECT_EQ(back.program.placement, "forebay-placement 1 0\n");
+
   plan.program.step[0].queue = 99;
   std::ofstream(path, std::ios::binary) << writePlan(plan, makeReport(PlanFile().program));
   EXPECT_FALSE(readPlan(path, back, error));
