@@ -135,11 +135,12 @@ private:
         .Case<linalg::ContractOp>([](auto) { return OpClass::Matmul; })
         .Case<train::AttentionOp, train::AttentionGradOp>([](auto) { return OpClass::Attention; })
         .Case<linalg::ReduceOp, train::SoftmaxOp, train::SoftmaxGradOp, train::LayerNormOp, train::LayerNormGradOp, train::RMSNormOp,
-              train::RMSNormGradOp, train::CrossEntropyOp, train::CrossEntropyGradOp, train::NormPartialsOp, train::VerdictOp>(
+              train::RMSNormGradOp, train::CrossEntropyOp, train::CrossEntropyGradOp, train::VerdictOp>(
             [](auto) { return OpClass::Reduction; })
         .Case<train::EmbeddingOp, train::EmbeddingGradOp>([](auto) { return OpClass::Gather; })
         .Case<train::UpdateOp>([](auto) { return OpClass::Optimizer; })
         .Case<train::CastOp>([](auto) { return OpClass::Cast; })
+        // train.norm_partials, too: one stream at memory bandwidth, which its few additions hide behind.
         .Default([](Operation *) { return OpClass::Elementwise; });
   }
 

@@ -20,8 +20,13 @@ struct SimChannels {
   SimTask copy(uint32_t queue, uint64_t bytes, uint32_t from, uint32_t to, double pace) const;
 
   const Machine &machine;
-  std::vector<SimChannel> list; ///< one for each memory, then the compute engine, then the link to it and that from it
+  std::vector<SimChannel> list; ///< one for each memory, then the compute engine, then the link to it and that from it, then the cores
   uint32_t engine = 0, link = 0, down = 0;
+  /// Where copies are made by threads (MachineQueue::cores) all queues share the cores of the engines that compute. 0: they are not.
+  uint32_t cores = 0, allCores = 0;
+
+private:
+  void useCores(SimTask &task) const;
 };
 
 } // namespace forebay::planning

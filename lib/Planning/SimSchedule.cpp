@@ -19,6 +19,22 @@ SimChannels::SimChannels(const Machine &machine) : machine(machine) {
   list.push_back({machine.queues[machine.toCompute].name, machine.queues[machine.toCompute].link.most()});
   down = list.size();
   list.push_back({machine.queues[machine.toHost].name, machine.queues[machine.toHost].link.most()});
+  uint32_t computing = 0;
+  bool emulated = false;
+  for (const MachineQueue &queue : machine.queues) {
+    computing += queue.compute ? queue.cores : 0;
+    emulated |= !queue.compute && queue.cores > 0;
+  }
+  if (!emulated || computing == 0)
+    return;
+  allCores = computing;
+  cores = list.size();
+  list.push_back({"cores", 1.0});
+}
+
+void SimChannels::useCores(SimTask &task) const {
+  if (uint32_t count = machine.queues[task.queue].cores; allCores > 0 && count > 0)
+    task.uses.push_back({cores, task.seconds * count / allCores});
 }
 
 SimTask SimChannels::dispatch(uint32_t queue, const Cost &cost, uint64_t remoteBytes) const {
@@ -36,6 +52,7 @@ SimTask SimChannels::dispatch(uint32_t queue, const Cost &cost, uint64_t remoteB
     task.uses.push_back({compute ? machine.computeSpace : machine.hostSpace, static_cast<double>(cost.bytes - remoteBytes)});
   if (compute && machine.sideQueue >= 0)
     task.uses.push_back({engine, task.seconds});
+  useCores(task);
   return task;
 }
 
@@ -56,6 +73,7 @@ SimTask SimChannels::copy(uint32_t queue, uint64_t bytes, uint32_t from, uint32_
     task.uses.push_back({down, static_cast<double>(bytes)});
   else if (to == machine.computeSpace && to != from)
     task.uses.push_back({link, static_cast<double>(bytes)});
+  useCores(task);
   return task;
 }
 

@@ -211,7 +211,6 @@ bool Calibration::measureClasses(uint32_t q) {
   RowsParams softmax{rows, cols, defaultRowsPerTile(rows, cols)};
   done(measure.dispatch(q, "softmax", softmax, softmaxLaunch(softmax), {d, b}), 8.0 * double(block));
   done(measure.dispatch(q, "softmax_grad", softmax, softmaxLaunch(softmax), {d, b, c}), 12.0 * double(block));
-  done(measure.dispatch(q, "norm_partials", flat, flatLaunch(flat), {d, floats(n / 1024 + 1)}), 4.0 * double(n));
   CrossEntropyParams loss{std::max<int64_t>(n / 32768, 1), 32768, 8, -100, 0, defaultRowsPerTile(n / 32768, 32768)};
   Range labels = measure.filled(space, uint64_t(loss.rows) * 8, loss.cols), lse = floats(loss.rows), mean1 = floats(1);
   done(measure.dispatch(q, "cross_entropy", loss, crossEntropyLaunch(loss), {d, labels, mean1, lse}), 4.0 * double(n));
@@ -260,7 +259,7 @@ bool Calibration::measureProducts(uint32_t q) {
   const int64_t large = options.quick ? 256 : 1024;
   const uint32_t space = spaceOf(q);
   std::vector<Point> rates;
-  for (int64_t width = 16; width <= large; width *= 2) {
+  for (int64_t width = 4; width <= large; width *= 2) {
     Measure measure = start();
     Range a = measure.filled(space, uint64_t(large * large) * 4), b = measure.filled(space, uint64_t(large * large) * 4),
           c = measure.range(space, uint64_t(large * large) * 4);
@@ -419,7 +418,7 @@ std::string Calibration::text() const {
       text += line;
     }
   text += "// launch: empty dispatches, or copies of 64 bytes, one behind the other. class_bandwidth: accumulate; AdamW; casts to and from bf16; layer_norm, softmax,\n"
-          "// cross_entropy and their gradients and norm_partials together; embedding and its gradient. attention: forward and gradient, without a mask.\n";
+          "// cross_entropy and their gradients together; embedding and its gradient. attention: forward and gradient, without a mask.\n";
   if (emulation)
     text += "// Both memories are the same RAM: the bandwidth of each is what all workers reach together.\n";
   text += "module @\"" + options.machine + "\" attributes {\n  dlti.target_system_spec = #dlti.target_system_spec<\n";
@@ -433,7 +432,7 @@ std::string Calibration::text() const {
     } else {
       bool up = queues[q].name == "h2d";
       text += "    \"" + queues[q].name + "\" = #dlti.target_device_spec<\"kind\" = \"engine\", \"copies_from\" = \"" + (up ? "host" : "hbm") + "\", \"copies_to\" = \"" +
-              (up ? "hbm" : "host") + "\", \"launch\" = " + number(links[q].launch) + ",\n      \"link\" = " + curveText(links[q].curve) + ">";
+              (up ? "hbm" : "host") + "\", \"launch\" = " + number(links[q].launch) + ", \"cores\" = 1,\n      \"link\" = " + curveText(links[q].curve) + ">";
     }
     text += q + 1 < queues.size() ? ",\n" : ">\n";
   }

@@ -47,8 +47,9 @@ struct MachineQueue {
   std::string name;
   bool compute = false; ///< runs dispatches; otherwise copies only
   double launch = 0;    ///< seconds that each command takes beside its work
+  /// Of a CPU; 0: not said. An engine that copies has some if its copies are made by threads: then all engines share the cores of those that compute.
+  uint32_t cores = 0;
   // Engines that compute.
-  uint32_t cores = 0;   ///< 0: not said
   double bandwidth = 0; ///< bytes/s that a dispatch of this engine moves at most
   std::array<double, 7> classBandwidth{}; ///< the same by OpClass (optimizer, cast, ...); 0: `bandwidth`
   std::vector<ComputeRate> rates;

@@ -1,4 +1,8 @@
 //===- PlanningTest.cpp - Placement, layout and waits on random steps -----===//
+//
+// Field reports A11, C1, C3, C5 (docs/field-reports.md).
+//
+//===----------------------------------------------------------------------===//
 
 #include "RaceReference.h"
 #include "RandomProblem.h"

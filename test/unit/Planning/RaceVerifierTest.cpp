@@ -1,4 +1,8 @@
 //===- RaceVerifierTest.cpp - The race verifier against brute force -------===//
+//
+// Field reports A11, C2 (docs/field-reports.md).
+//
+//===----------------------------------------------------------------------===//
 
 #include "RaceReference.h"
 #include "forebay/Planning/RaceVerifier.h"

@@ -81,6 +81,36 @@ TEST(Simulator, LatencyDoesNotShare) {
   EXPECT_DOUBLE_EQ(r.busy[1], 2.0);
 }
 
+/// Four queues with 1 s of work each. Where threads of the two cores make the copies everything takes twice as long.
+TEST(Simulator, CopiesByThreadsTakeCores) {
+  Machine machine = timedSuperchip();
+  for (MachineSpace &space : machine.spaces)
+    space.bandwidth = 0;
+  Program program;
+  for (const MachineSpace &space : machine.spaces)
+    program.spaces.push_back({space.name, 0, space.capacity});
+  for (MachineQueue &queue : machine.queues) {
+    program.queues.push_back({queue.name, queue.compute});
+    queue.launch = 0;
+    queue.bandwidth = 1e9;
+    queue.classBandwidth = {};
+    queue.link.points = {{4096, 1e9}};
+    queue.cores = queue.compute ? 1 : 0;
+  }
+  for (uint32_t q : {machine.computeQueue, machine.hostQueue, machine.toCompute, machine.toHost}) {
+    Command c;
+    c.kind = machine.queues[q].compute ? CommandKind::Dispatch : CommandKind::Copy;
+    c.queue = q;
+    c.cost.bytes = 1000000000;
+    uint32_t from = q == machine.toCompute || q == machine.hostQueue ? machine.hostSpace : machine.computeSpace;
+    c.operands = {{from, 0, 1000000000, Access::Read}, {machine.queues[q].compute ? from : 1 - from, 0, 1000000000, Access::Write}};
+    program.step.push_back(std::move(c));
+  }
+  EXPECT_NEAR(simulate(modelOf(program, machine), true).stepSeconds, 1, 1e-9);
+  machine.queues[machine.toCompute].cores = machine.queues[machine.toHost].cores = 1;
+  EXPECT_NEAR(simulate(modelOf(program, machine), true).stepSeconds, 2, 1e-9);
+}
+
 /// GPU: forward 1 s, backward 2 s. The CPU updates for 5 s after backward; forward needs the update of the step before only at its end. The CPU binds:
 /// its 5 s and nothing else, since backward of the next step runs under the update of this one.
 TEST(Simulator, CpuBoundCycle) {

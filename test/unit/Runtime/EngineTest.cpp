@@ -1,4 +1,8 @@
 //===- EngineTest.cpp - Backends against a sequential run --------------===//
+//
+// Field reports C1, C2, C6 (docs/field-reports.md).
+//
+//===----------------------------------------------------------------------===//
 
 #include "TestProgram.h"
 

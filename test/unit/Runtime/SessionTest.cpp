@@ -1,4 +1,8 @@
 //===- SessionTest.cpp - Whole runs of a small program -----------------===//
+//
+// Field reports A1, A5, A11, A12, B5, B9 (docs/field-reports.md).
+//
+//===----------------------------------------------------------------------===//
 
 #include "Folder.h"
 #include "TinyModel.h"

@@ -254,23 +254,28 @@ private:
   }
 
   LogicalResult readLink(const Device &engine, planning::MachineQueue &queue) {
-    if (failed(expectKeys(engine, {"kind", "copies_from", "copies_to", "launch", "link"})))
+    if (failed(expectKeys(engine, {"kind", "copies_from", "copies_to", "launch", "cores", "link"})) || failed(readCores(engine, queue)))
       return failure();
     if (Attribute link = engine.find("link"); link && !readCurve(link, queue.link))
       return failEntry(engine.where, "link", "a list of [bytes, bytes/s] with ascending bytes, all above 0");
     return success();
   }
 
+  LogicalResult readCores(const Device &engine, planning::MachineQueue &queue) {
+    Attribute value = engine.find("cores");
+    if (!value)
+      return success();
+    auto cores = dyn_cast<IntegerAttr>(value);
+    if (!cores || cores.getInt() < 1 || cores.getInt() > std::numeric_limits<int32_t>::max())
+      return failEntry(engine.where, "cores", "a whole number, at least 1");
+    queue.cores = cores.getInt();
+    return success();
+  }
+
   LogicalResult readCompute(const Device &engine, planning::MachineQueue &queue) {
     if (failed(expectKeys(engine, {"kind", "computes_in", "launch", "cores", "bandwidth", "class_bandwidth", "rates", "peaks"})) ||
-        failed(readAbove0(engine, "bandwidth", queue.bandwidth, "bytes/s")))
+        failed(readAbove0(engine, "bandwidth", queue.bandwidth, "bytes/s")) || failed(readCores(engine, queue)))
       return failure();
-    if (Attribute value = engine.find("cores")) {
-      auto cores = dyn_cast<IntegerAttr>(value);
-      if (!cores || cores.getInt() < 1 || cores.getInt() > std::numeric_limits<int32_t>::max())
-        return failEntry(engine.where, "cores", "a whole number, at least 1");
-      queue.cores = cores.getInt();
-    }
     if (Attribute map = engine.find("class_bandwidth")) {
       if (!isa<MapAttr>(map))
         return failEntry(engine.where, "class_bandwidth", "a #dlti.map of bytes/s by class");

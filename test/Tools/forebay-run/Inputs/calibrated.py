@@ -34,6 +34,7 @@ for device, body in devices.items():
         continue
     within(f"{device} launch", keys["launch"], 1e-9, 1e-2)
     if device in ("h2d", "d2h"):
+        check(keys["cores"] == "1", f"{device}: {keys['cores']} threads")
         for size, rate in curve(body):
             within(f"{device} copies of {size}", rate, 1e7, 1e13)
         continue
@@ -42,7 +43,7 @@ for device, body in devices.items():
     within(f"{device} matmul", keys["flops"], 1e8, 1e15)
     within(f"{device} attention", re.search(rf'"attention" = #dlti.map<"f32" = ({NUMBER})', body).group(1), 1e7, 1e15)
     share = curve(body)
-    check([x for x, _ in share] == [16, 32, 64, 128, 256], f"{device}: widths {share}")
+    check([x for x, _ in share] == [4, 8, 16, 32, 64, 128, 256], f"{device}: widths {share}")
     check(max(y for _, y in share) == 1 and min(y for _, y in share) > 0, f"{device}: shares {share}")
     if workers:
         check(keys["cores"] == workers.pop(0), f"{device}: {keys['cores']} workers")
