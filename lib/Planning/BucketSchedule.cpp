@@ -22,8 +22,32 @@ void ScheduleBuilder::gradientsComplete(uint32_t index) {
   uint32_t space = onDevice ? machine.computeSpace : place.gradientSpace;
   for (const Piece &piece : bucket.pieces)
     normPartials(piece, space, queueOf(space));
-  if (place.time != UpdateTime::Speculative)
-    return;
+}
+
+/// After which operation a bucket may speculate: its gradients are there, and nobody reads the weights again that the update brings new ones for.
+void ScheduleBuilder::indexSpeculation() {
+  speculatesAfter.resize(problem.ops.size());
+  std::vector<uint32_t> lastRead(problem.values.size(), 0);
+  auto reads = [&](uint32_t op, uint32_t at) {
+    for (uint32_t operand : problem.ops[op].operands)
+      lastRead[operand] = std::max(lastRead[operand], at);
+  };
+  for (uint32_t i = 0; i < problem.ops.size(); ++i)
+    if (problem.ops[i].kind == OpKind::Compute)
+      reads(i, i);
+  for (const Recompute &again : placement.recomputes)
+    reads(again.op, again.before);
+  for (uint32_t b : buckets) {
+    if (placeOf(b).time != UpdateTime::Speculative)
+      continue;
+    uint32_t at = placement.buckets[b].completeAt;
+    for (const Piece &piece : placement.buckets[b].pieces)
+      at = std::max(at, lastRead[of(piece).weight]);
+    speculatesAfter[at].push_back(b);
+  }
+}
+
+void ScheduleBuilder::speculate(uint32_t index) {
   update(index, Predicate::Speculate);
   waitingUploads.push_back({index, Predicate::Speculate});
   flushUploads(placement.uploadLag);
@@ -291,6 +315,19 @@ void ScheduleBuilder::update(uint32_t index, Predicate predicate) {
     updatePiece(piece, index, predicate);
 }
 
+/// What the verdict says where speculation is right: {norm, coefficient, finite, no bad gradient}. No update reads the norm.
+uint32_t ScheduleBuilder::assumedVerdict(uint32_t verdict, uint32_t space) {
+  assumed.resize(machine.spaces.size(), -1);
+  if (assumed[space] < 0) {
+    assumed[space] = addBuffer("assumed verdict", Role::Control, space, problem.values[verdict].bytes);
+    Buffer &buffer = schedule.buffers[assumed[space]];
+    buffer.value = verdict;
+    buffer.persistent = true;
+    buffer.initial = {0, 1, 1, -1};
+  }
+  return assumed[space];
+}
+
 void ScheduleBuilder::updatePiece(const Piece &piece, uint32_t index, Predicate predicate) {
   const BucketPlacement &place = placeOf(index);
   const TrainedParameter &p = of(piece);
@@ -298,16 +335,16 @@ void ScheduleBuilder::updatePiece(const Piece &piece, uint32_t index, Predicate 
   const ArgumentPlacement &home = placement.arguments[p.argument];
   uint32_t space = place.gradientSpace;
   size_t elementwise = from.operands.size() - 2; // scalars and verdict are not split
-  // Speculation takes the coefficient to be 1: it reads no verdict.
-  size_t operands = from.operands.size() - (predicate == Predicate::Speculate);
   std::vector<BufferRange> ranges;
-  for (size_t o = 0; o < operands; ++o) {
+  for (size_t o = 0; o < from.operands.size(); ++o) {
     bool isState = o != 1;
     if (o < elementwise && isState && where[from.operands[o]][space] < 0)
       return fail("update '" + from.label + "' runs beside " + machine.spaces[space].name + ", where its parameter or a state is not");
     uint32_t buffer;
     if (o == 1)
       buffer = where[from.operands[1]][space] >= 0 ? where[from.operands[1]][space] : gradientIn(piece, space);
+    else if (o + 1 == from.operands.size() && predicate == Predicate::Speculate)
+      buffer = assumedVerdict(from.operands[o], space);
     else
       buffer = need(from.operands[o], space, o < elementwise ? Predicate::Always : lastMicro, Phase::Update);
     ranges.push_back(o < elementwise ? part(buffer, piece, Access::Read) : whole(buffer, Access::Read));
@@ -318,8 +355,7 @@ void ScheduleBuilder::updatePiece(const Piece &piece, uint32_t index, Predicate 
     if (r >= from.inplace.size() || from.inplace[r] != wanted)
       return fail("update '" + from.label + "' does not work in place over its parameter and states");
     BufferRange range = ranges[wanted];
-    if (predicate != Predicate::Apply)
-      range.buffer = shadowOf[r == 0 ? p.argument : p.states[r - 1]];
+    range.buffer = nextOf(r == 0 ? p.argument : p.states[r - 1], range.buffer);
     range.access = Access::Write;
     ranges.push_back(range);
   }
@@ -383,7 +419,7 @@ void ScheduleBuilder::updateStreamed(uint32_t index, Predicate predicate) {
       up.push_back(at);
       at.access = Access::Read;
       parts.back().slots.push_back(at);
-      uint32_t target = predicate == Predicate::Apply ? home : shadowOf[arguments[s]];
+      uint32_t target = nextOf(arguments[s], home);
       down.push_back(at);
       down.push_back(part(target, piece, Access::Write));
     }
@@ -399,9 +435,10 @@ void ScheduleBuilder::updateStreamed(uint32_t index, Predicate predicate) {
     uint32_t gradient = where[from.operands[1]][space] >= 0 ? where[from.operands[1]][space] : gradientIn(piece, space);
     ranges.push_back(part(gradient, piece, Access::Read));
     ranges.insert(ranges.end(), entry.slots.begin() + 1, entry.slots.end());
-    for (size_t o = from.operands.size() - 2; o < from.operands.size(); ++o)
-      if (o + 1 < from.operands.size() || predicate != Predicate::Speculate)
-        ranges.push_back(whole(need(from.operands[o], space, lastMicro, Phase::Update), Access::Read));
+    for (size_t o = from.operands.size() - 2; o < from.operands.size(); ++o) {
+      bool assumed = o + 1 == from.operands.size() && predicate == Predicate::Speculate;
+      ranges.push_back(whole(assumed ? assumedVerdict(from.operands[o], space) : need(from.operands[o], space, lastMicro, Phase::Update), Access::Read));
+    }
     for (const BufferRange &slot : entry.slots)
       ranges.push_back({slot.buffer, slot.offset, slot.bytes, Access::Write});
     uint64_t more = 0;
@@ -450,8 +487,7 @@ void ScheduleBuilder::upload(uint32_t index, Predicate predicate, bool fromHome)
     if (home.source != WeightSource::Copy || home.home == machine.computeSpace)
       continue;
     BufferRange to = part(where[p.weight][machine.computeSpace], piece, Access::Write);
-    bool fresh = predicate == Predicate::Speculate || predicate == Predicate::Redo;
-    BufferRange from = part(fresh ? static_cast<uint32_t>(shadowOf[p.argument]) : homeOf(piece), piece, Access::Read);
+    BufferRange from = part(fromHome ? homeOf(piece) : nextOf(p.argument, homeOf(piece)), piece, Access::Read);
     if (p.castWeight < 0) {
       pairs.push_back(from);
       pairs.push_back(to);

@@ -272,6 +272,14 @@ std::vector<uint64_t> planning::liveBytes(const Schedule &schedule, const Layout
   return live;
 }
 
+std::vector<ShadowPair> planning::shadowPairs(const Schedule &schedule, const Layout &layout) {
+  std::vector<ShadowPair> pairs;
+  for (size_t b = 0; b < schedule.buffers.size(); ++b)
+    if (const Buffer &shadow = schedule.buffers[b]; shadow.role == Role::Shadow)
+      pairs.push_back({shadow.space, layout.buffers[shadow.copyOf].offset, layout.buffers[b].offset, shadow.bytes});
+  return pairs;
+}
+
 std::vector<Command> planning::makeCommands(const Schedule &schedule, const Layout &layout) {
   std::vector<Command> commands;
   commands.reserve(schedule.ops.size());

@@ -23,7 +23,7 @@ std::string quoted(const std::string &text) { return "'" + text + "'"; }
 
 class StructureCheck {
 public:
-  StructureCheck(const Program &program, std::string &error) : program(program), error(error) {}
+  StructureCheck(const Program &program, std::string &error) : program(program), pairs(program), error(error) {}
 
   bool run() {
     if (program.accumulate < 1)
@@ -69,11 +69,20 @@ private:
     if (bytes != tensor.bytes)
       return fail(where + " has another size than its shape");
     if (tensor.copyOf >= static_cast<int64_t>(program.tensors.size()) ||
-        (tensor.copyOf >= 0 && program.tensors[tensor.copyOf].role != Role::Parameter))
+        (tensor.copyOf >= 0 && tensor.role != Role::Shadow && program.tensors[tensor.copyOf].role != Role::Parameter))
       return fail(where + " is a copy of no parameter");
+    if (tensor.role == Role::Shadow && !isShadow(tensor))
+      return fail(where + " is the shadow of no parameter or moment of its size beside it");
     if (tensor.group >= static_cast<int64_t>(program.groups.size()))
       return fail(where + " is in no known group");
     return true;
+  }
+
+  bool isShadow(const Tensor &tensor) const {
+    if (tensor.copyOf < 0)
+      return false;
+    const Tensor &home = program.tensors[tensor.copyOf];
+    return (home.role == Role::Parameter || home.role == Role::Moment) && home.space == tensor.space && home.bytes == tensor.bytes;
   }
 
   bool checkList(const std::vector<Command> &list, const std::string &prefix) {
@@ -116,6 +125,9 @@ private:
     for (const Range &range : c.operands)
       if (!inside(range.space, range.offset, range.bytes))
         return fail(where + ": an operand lies outside its arena");
+    for (const Range &range : c.operands)
+      if (pairs.touches(range) && !pairs.exchanged(range))
+        return fail(where + ": an operand is partly inside what steps exchange");
     size_t operands = c.operands.size();
     auto tensorIndex = [&] { return c.index >= 0 && c.index < static_cast<int64_t>(program.tensors.size()); };
     auto one = [&](Access access) { return operands == 1 && c.operands[0].access == access; };
@@ -183,6 +195,7 @@ private:
   }
 
   const Program &program;
+  const Pairs pairs;
   std::string &error;
 };
 
@@ -212,10 +225,23 @@ struct Segment {
   bool persistent = false;
   Seen write;
   std::vector<Seen> reads; ///< since `write`; the latest of each queue
+  /// Iterations of the last writes: one that runs however the step ends, and those of commands that speculate, redo and restore.
+  int32_t written = -1, perhaps[3] = {-1, -1, -1};
+
+  bool sameBut(const Segment &other) const {
+    return persistent == other.persistent && written == other.written && std::equal(perhaps, perhaps + 3, other.perhaps);
+  }
 };
+
+/// Number of a predicate of which it hangs on speculation whether the command runs, or -1.
+int speculative(Predicate predicate) {
+  return predicate == Predicate::Speculate ? 0 : predicate == Predicate::Redo ? 1 : predicate == Predicate::Restore ? 2 : -1;
+}
 
 struct Iteration {
   bool first, last;
+  bool applied;   ///< its step is
+  bool exchanged; ///< an odd number of steps before its own was applied
 };
 
 /// Where an access is, for messages: the first byte of a segment.
@@ -227,8 +253,8 @@ constexpr Place kVerdict{~0u, 0}; ///< the runtime's step number and decision
 
 class Sweep {
 public:
-  Sweep(const Program &program, const std::vector<Command> &list, bool applied, std::string &error)
-      : program(program), list(list), applied(applied), error(error), bytes(program.spaces.size()),
+  Sweep(const Program &program, const std::vector<Command> &list, std::string &error)
+      : program(program), pairs(program), list(list), error(error), bytes(program.spaces.size()),
         queues(program.queues.size(), Clock(program.queues.size())) {
     signals[0].resize(program.events, Clock(queues.size()));
     signals[1] = signals[0];
@@ -244,8 +270,8 @@ public:
   /// What the load leaves in memory, or keeps from one step to the next.
   void markPersistent() {
     for (const Tensor &t : program.tensors)
-      if (t.role == Role::Parameter || t.role == Role::WeightCopy || t.role == Role::Buffer || t.role == Role::Moment ||
-          t.role == Role::Accumulator)
+      if (t.role == Role::Parameter || t.role == Role::WeightCopy || t.role == Role::Buffer || t.role == Role::Moment || t.role == Role::Shadow ||
+          t.role == Role::Accumulator || !t.initial.empty())
         markPersistent(t.space, t.offset, t.bytes);
   }
 
@@ -281,11 +307,11 @@ private:
     case Predicate::Apply:
     case Predicate::Redo:
       waits = kind.last;
-      runs = kind.last && applied;
+      runs = kind.last && kind.applied;
       break;
     case Predicate::Restore:
       waits = kind.last;
-      runs = kind.last && !applied;
+      runs = kind.last && !kind.applied;
       break;
     }
     now = queues[c.queue];
@@ -293,10 +319,11 @@ private:
       for (const Wait &wait : c.waits)
         join(now, signals[(iteration - wait.distance) & 1][wait.event]);
     self = {c.queue, queues[c.queue][c.queue] + 1, index, iteration};
+    predicate = c.predicate;
     // A command that depends on the verdict looks at the verdict even where that tells it to do nothing.
     if (waits && afterVerdict(c.predicate) && !readVerdict(true))
       return false;
-    if (runs && !access(c))
+    if (runs && !access(c, kind))
       return false;
     now[c.queue] = self.ended;
     queues[c.queue] = now;
@@ -305,21 +332,40 @@ private:
     return true;
   }
 
-  bool access(const Command &c) {
+  bool access(const Command &c, Iteration kind) {
     if (c.kind == CommandKind::Scalars && !readVerdict(false))
       return false;
-    if (c.kind == CommandKind::Verdict && !write(verdict, kVerdict))
-      return false;
+    if (c.kind == CommandKind::Verdict) {
+      verdictBefore = verdict.write;
+      if (!write(verdict, kVerdict))
+        return false;
+    }
+    std::vector<Range> operands = c.operands;
+    for (Range &range : operands)
+      if (auto other = pairs.exchanged(range)) {
+        if (!knowsExchange(range))
+          return false;
+        range = kind.exchanged ? *other : range;
+      }
     // Reads come first: in place, a command reads what it is about to overwrite.
-    for (const Range &range : c.operands)
+    for (const Range &range : operands)
       if (range.access != Access::Write && !forEach(range.space, range.offset, range.bytes, [&](uint64_t at, Segment &segment) {
             return read(segment, segment.persistent, {range.space, at});
           }))
         return false;
-    for (const Range &range : c.operands)
+    for (const Range &range : operands)
       if (range.access != Access::Read && range.bytes && !writeRange(range))
         return false;
     return true;
+  }
+
+  /// Which of a pair is which, the verdict of the step before says: that has been read.
+  bool knowsExchange(const Range &range) {
+    const Seen &said = verdict.write.iteration == iteration ? verdictBefore : verdict.write;
+    if (ordered(said))
+      return true;
+    return race("touches", program.spaces[range.space].name + " [" + std::to_string(range.offset) + ", " + std::to_string(range.offset + range.bytes) + ")",
+                "exchange", said);
   }
 
   bool readVerdict(bool mustBeWritten) { return read(verdict, verdict.persistent || !mustBeWritten, kVerdict); }
@@ -328,8 +374,15 @@ private:
     return before.ended == 0 || before.queue == self.queue || now[before.queue] >= before.ended;
   }
 
+  /// In this iteration, whenever the current command runs. What a dropped step restores has been speculated.
+  bool isWritten(const Segment &segment) const {
+    int kind = speculative(predicate);
+    return segment.written == self.iteration || (kind >= 0 && segment.perhaps[kind] == self.iteration) ||
+           (predicate == Predicate::Restore && segment.perhaps[0] == self.iteration);
+  }
+
   bool read(Segment &segment, bool persistent, Place what) {
-    if (!persistent && segment.write.iteration != self.iteration)
+    if (!persistent && !isWritten(segment))
       return error = name(self) + " reads " + text(what, segment) + ", which nothing has written in this iteration", false;
     if (!ordered(segment.write))
       return race("reads", text(what, segment), "write", segment.write);
@@ -348,6 +401,8 @@ private:
         return race("writes", text(what, segment), "read", read);
     segment.write = self;
     segment.reads.clear();
+    int kind = speculative(predicate);
+    (kind < 0 ? segment.written : segment.perhaps[kind]) = self.iteration;
     return true;
   }
 
@@ -358,7 +413,7 @@ private:
     // All of it has one history now: join what need not be told apart.
     auto &map = bytes[range.space];
     for (auto it = map.find(range.offset), next = std::next(it); it->second.end < range.offset + range.bytes; next = std::next(it)) {
-      if (next->second.persistent != it->second.persistent) {
+      if (!next->second.sameBut(it->second)) {
         it = next;
         continue;
       }
@@ -421,16 +476,18 @@ private:
   }
 
   const Program &program;
+  const Pairs pairs;
   const std::vector<Command> &list;
-  bool applied;
   std::string &error;
 
   std::vector<std::map<uint64_t, Segment>> bytes; ///< by space; key: first byte
   Segment verdict;
+  Seen verdictBefore;                             ///< the write of the step before that of `verdict`
   std::vector<Clock> queues;                      ///< after the last command of each queue
   std::vector<Clock> signals[2];                  ///< by iteration modulo 2 and event
   Clock now;                                      ///< what has ended when the current command starts
   Seen self;
+  Predicate predicate = Predicate::Always;        ///< of the current command
   int32_t iteration = 0;
 };
 
@@ -441,18 +498,24 @@ bool forebay::verifyProgram(const Program &program, std::string &error) {
     return false;
   // Micro-steps beyond four add nothing: any path of waits through one middle micro-step exists through more of them.
   // Two steps and one micro-step more show every pair across the boundary.
-  std::vector<Iteration> iterations;
+  // A command that speculates counts as running, and so does what makes it good: more accesses under the same waits.
   uint32_t micro = std::min(program.accumulate, 4u);
-  for (uint32_t i = 0; i < 2 * micro + 1; ++i)
-    iterations.push_back({i % micro == 0, i % micro == micro - 1});
-  for (bool applied : {true, false}) {
-    Sweep sweep(program, program.step, applied, error);
-    sweep.markPersistent();
-    if (!sweep.run(iterations))
-      return false;
-  }
+  bool exchanges = !Pairs(program).empty();
+  for (bool first : {true, false})
+    for (bool second : {true, false}) {
+      if (first != second && !exchanges) // what an applied step leaves is then where a dropped one leaves it
+        continue;
+      std::vector<Iteration> iterations;
+      const bool applied[] = {first, second, first}, exchanged[] = {false, first, first != second};
+      for (uint32_t i = 0; i < 2 * micro + 1; ++i)
+        iterations.push_back({i % micro == 0, i % micro == micro - 1, applied[i / micro], exchanged[i / micro]});
+      Sweep sweep(program, program.step, error);
+      sweep.markPersistent();
+      if (!sweep.run(iterations))
+        return false;
+    }
   // A flush starts when all queues are idle, on whatever the last step left.
-  Sweep flush(program, program.flush, true, error);
+  Sweep flush(program, program.flush, error);
   flush.startIdle();
-  return flush.run({{true, true}});
+  return flush.run({{true, true, true, false}});
 }

@@ -49,6 +49,7 @@ Schedule ScheduleBuilder::run() {
   for (const ProblemArgument &argument : problem.arguments)
     report(argument.value);
   indexMoves();
+  indexSpeculation();
   size_t fetched = 0, recomputed = 0;
   for (uint32_t i = 0; i < problem.ops.size(); ++i) {
     for (; fetched < placement.fetches.size() && placement.fetches[fetched].before <= i; ++fetched)
@@ -63,6 +64,8 @@ Schedule ScheduleBuilder::run() {
       where[value][machine.computeSpace] = -1;
     for (; ready < buckets.size() && placement.buckets[buckets[ready]].completeAt <= i; ++ready)
       gradientsComplete(buckets[ready]);
+    for (uint32_t bucket : speculatesAfter[i])
+      speculate(bucket);
   }
   verdict();
   sortBuckets([&](uint32_t b) { return placement.buckets[b].firstUse; });

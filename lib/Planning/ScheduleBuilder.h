@@ -81,6 +81,11 @@ private:
   uint32_t sideQueue() const { return machine.sideQueue >= 0 ? machine.sideQueue : machine.computeQueue; }
 
   void gradientsComplete(uint32_t bucket);
+  void indexSpeculation();
+  void speculate(uint32_t bucket);
+  uint32_t assumedVerdict(uint32_t verdict, uint32_t space);
+  /// Where an update writes the new value of an argument: its shadow, if it has one.
+  uint32_t nextOf(uint32_t argument, uint32_t home) const { return shadowOf[argument] >= 0 ? static_cast<uint32_t>(shadowOf[argument]) : home; }
   void copyGradients(uint32_t bucket);
   void accumulate(uint32_t bucket);
   uint32_t accumulatorOf(const Piece &piece, uint32_t space);
@@ -143,7 +148,8 @@ private:
   std::map<std::string, Ring> rings;
   std::vector<std::pair<uint32_t, Predicate>> waitingUploads; ///< buckets whose weights go up later
   std::map<uint32_t, uint32_t> weightStaging;     ///< bucket: host buffer with its weights in the compute type
-  int32_t assumed = -1;                           ///< verdict that speculation assumes: finite, coefficient 1
+  std::vector<int32_t> assumed;                   ///< by space: verdict that speculation assumes, or -1
+  std::vector<std::vector<uint32_t>> speculatesAfter; ///< by operation: buckets
   bool normsOnDevice = false, hasScalars = false;
 };
 

@@ -94,7 +94,7 @@ SimModel planning::modelOf(const Schedule &schedule, const Layout &layout, const
   program.accumulate = accumulate;
   program.copyPace = schedule.copyPace;
   program.step = makeCommands(schedule, layout);
-  program.events = deriveWaits(program.step, machine.queues.size(), accumulate);
+  program.events = deriveWaits(program.step, machine.queues.size(), accumulate, shadowPairs(schedule, layout));
   return modelOf(program, machine);
 }
 

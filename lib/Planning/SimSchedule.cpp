@@ -85,8 +85,8 @@ public:
   Dependences(const Schedule &schedule, uint32_t queues) : schedule(schedule), queues(queues), cuts(schedule.buffers.size()), base(schedule.buffers.size()) {
     for (const ScheduledOp &op : schedule.ops)
       for (const BufferRange &range : op.operands) {
-        cuts[range.buffer].push_back(range.offset);
-        cuts[range.buffer].push_back(range.offset + range.bytes);
+        cuts[counted(range.buffer)].push_back(range.offset);
+        cuts[counted(range.buffer)].push_back(range.offset + range.bytes);
       }
     size_t count = 1; // segment 0: the verdict
     for (size_t b = 0; b < cuts.size(); ++b) {
@@ -134,17 +134,22 @@ public:
   }
 
 private:
+  /// A shadow and its pair are exchanged by applied steps: each counts as both, as in deriveWaits.
+  uint32_t counted(uint32_t buffer) const { return schedule.buffers[buffer].role == Role::Shadow ? schedule.buffers[buffer].copyOf : buffer; }
+
   template <typename Visit> void eachSegment(const ScheduledOp &op, Visit visit) {
     for (const BufferRange &range : op.operands) {
-      const std::vector<uint64_t> &list = cuts[range.buffer];
+      const std::vector<uint64_t> &list = cuts[counted(range.buffer)];
       size_t from = std::lower_bound(list.begin(), list.end(), range.offset) - list.begin();
       for (size_t s = from; s < list.size() && list[s] < range.offset + range.bytes; ++s)
-        visit(base[range.buffer] + s, range.access != Access::Write, range.access != Access::Read);
+        visit(base[counted(range.buffer)] + s, range.access != Access::Write, range.access != Access::Read);
     }
     if (op.kind == CommandKind::Verdict)
       visit(0, false, true);
     else if (op.kind == CommandKind::Scalars || afterVerdict(op.predicate))
       visit(0, true, false);
+    else if (op.predicate == Predicate::Speculate)
+      visit(0, false, false);
   }
 
   const Schedule &schedule;

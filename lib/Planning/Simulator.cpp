@@ -77,9 +77,11 @@ private:
       return m != 0;
     case Predicate::LastMicro:
     case Predicate::Apply:
-    case Predicate::Speculate:
       return m + 1 == micro();
-    case Predicate::Redo: // the steady state: every step is applied as it was speculated
+    case Predicate::Speculate:
+      return m + 1 == micro() && model.outcome != SpeculationOutcome::Off;
+    case Predicate::Redo:
+      return m + 1 == micro() && model.outcome != SpeculationOutcome::Committed;
     case Predicate::Restore:
       return false;
     }
@@ -126,7 +128,7 @@ private:
           uint64_t moment = queue.iteration * n + i;
           if (!runs(task.predicate, queue.iteration)) {
             // What hangs on the verdict waits for it, to know that it is skipped.
-            if (afterVerdict(task.predicate) && (queue.iteration + 1) % micro() == 0 && !ready(task, queue.iteration))
+            if ((afterVerdict(task.predicate) || task.predicate == Predicate::Speculate) && (queue.iteration + 1) % micro() == 0 && !ready(task, queue.iteration))
               break;
             started[moment] = ended[moment] = now;
             next(q);
@@ -289,6 +291,15 @@ private:
 };
 
 } // namespace
+
+double planning::rejectLimit(SimModel model) {
+  auto seconds = [&](SpeculationOutcome outcome) {
+    model.outcome = outcome;
+    return simulate(model).stepSeconds;
+  };
+  double committed = seconds(SpeculationOutcome::Committed), redone = seconds(SpeculationOutcome::Redone), off = seconds(SpeculationOutcome::Off);
+  return redone > committed ? std::clamp((off - committed) / (redone - committed), 0.0, 1.0) : 1;
+}
 
 SimResult planning::simulate(const SimModel &model, bool spans) {
   if (model.accumulate <= kMicroSteps) {

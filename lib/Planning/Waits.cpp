@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <tuple>
 
 using namespace forebay;
 using namespace forebay::planning;
@@ -22,8 +23,12 @@ using Moment = int64_t;
 
 class WaitDeriver {
 public:
-  WaitDeriver(std::vector<Command> &commands, uint32_t queues, uint32_t accumulate)
-      : commands(commands), n(commands.size()), queues(queues), micro(std::min(accumulate, 4u)), iterations(2 * micro + 1) {}
+  WaitDeriver(std::vector<Command> &commands, uint32_t queues, uint32_t accumulate, std::vector<ShadowPair> given)
+      : commands(commands), n(commands.size()), queues(queues), micro(std::min(accumulate, 4u)), iterations(2 * micro + 1), pairs(std::move(given)) {
+    std::sort(pairs.begin(), pairs.end(), [](const ShadowPair &a, const ShadowPair &b) { return std::tie(a.space, a.shadow) < std::tie(b.space, b.shadow); });
+    homes = pairs;
+    std::sort(homes.begin(), homes.end(), [](const ShadowPair &a, const ShadowPair &b) { return std::tie(a.space, a.home) < std::tie(b.space, b.home); });
+  }
 
   uint32_t run() {
     if (n == 0)
@@ -63,8 +68,22 @@ private:
 
   struct Access {
     uint32_t from, to; ///< segments
-    bool reads, writes;
+    bool reads, writes; ///< neither: comes after what was written, and what is written next need not wait for it
   };
+
+  /// Where the bytes of `r` count: those of a shadow as those of its pair. `touches`: they are of a pair.
+  uint64_t counted(const Range &r, bool &touches) const {
+    auto find = [&](const std::vector<ShadowPair> &list, uint64_t ShadowPair::*member) -> const ShadowPair * {
+      auto it = std::partition_point(list.begin(), list.end(), [&](const ShadowPair &p) { return std::make_pair(p.space, p.*member) <= std::make_pair(r.space, r.offset); });
+      if (it == list.begin())
+        return nullptr;
+      --it;
+      return it->space == r.space && r.offset < (*it).*member + it->bytes ? &*it : nullptr;
+    };
+    const ShadowPair *shadow = find(pairs, &ShadowPair::shadow);
+    touches = shadow || find(homes, &ShadowPair::home);
+    return shadow ? shadow->home + (r.offset - shadow->shadow) : r.offset;
+  }
 
   /// Cuts every space at every begin and end of a range: accesses become runs of segments. The runtime's verdict is one more segment.
   void makeSegments() {
@@ -72,8 +91,10 @@ private:
     for (const Command &c : commands)
       for (const Range &r : c.operands)
         if (r.bytes) {
-          cuts[r.space].push_back(r.offset);
-          cuts[r.space].push_back(r.offset + r.bytes);
+          bool touches;
+          uint64_t at = counted(r, touches);
+          cuts[r.space].push_back(at);
+          cuts[r.space].push_back(at + r.bytes);
         }
     std::map<uint32_t, uint32_t> base;
     uint32_t count = 1; // segment 0: the verdict
@@ -87,17 +108,23 @@ private:
     accesses.resize(n);
     for (uint32_t i = 0; i < n; ++i) {
       const Command &c = commands[i];
+      bool follows = false;
       for (const Range &r : c.operands) {
         if (!r.bytes)
           continue;
         const auto &list = cuts[r.space];
         auto find = [&](uint64_t at) -> uint32_t { return base[r.space] + (std::lower_bound(list.begin(), list.end(), at) - list.begin()); };
-        accesses[i].push_back({find(r.offset), find(r.offset + r.bytes), r.access != forebay::Access::Write, r.access != forebay::Access::Read});
+        bool touches;
+        uint64_t at = counted(r, touches);
+        accesses[i].push_back({find(at), find(at + r.bytes), r.access != forebay::Access::Write, r.access != forebay::Access::Read});
+        follows |= touches;
       }
       if (c.kind == CommandKind::Verdict)
         accesses[i].push_back({0, 1, false, true});
       else if (c.kind == CommandKind::Scalars || afterVerdict(c.predicate))
         accesses[i].push_back({0, 1, true, false});
+      else if (follows || c.predicate == Predicate::Speculate)
+        accesses[i].push_back({0, 1, false, false});
     }
   }
 
@@ -287,6 +314,7 @@ private:
   const int64_t n;
   const uint32_t queues;
   const int64_t micro, iterations;
+  std::vector<ShadowPair> pairs, homes; ///< by shadow, by home
   uint64_t segments = 0;
   std::vector<std::vector<Access>> accesses;
   std::vector<Moment> required;
@@ -295,6 +323,6 @@ private:
 
 } // namespace
 
-uint32_t planning::deriveWaits(std::vector<Command> &commands, uint32_t queues, uint32_t accumulate) {
-  return WaitDeriver(commands, queues, accumulate).run();
+uint32_t planning::deriveWaits(std::vector<Command> &commands, uint32_t queues, uint32_t accumulate, std::vector<ShadowPair> pairs) {
+  return WaitDeriver(commands, queues, accumulate, std::move(pairs)).run();
 }

@@ -104,6 +104,7 @@ bool Metrics::open(const std::string &file, const Session &session, uint64_t kee
       return fail(std::strerror(errno), other);
   }
   const Program &program = session.program();
+  speculates = session.speculates();
   size_t longest = 0;
   for (const Queue &queue : program.queues)
     queueKeys.push_back(jsonString(queue.name) + ": ");
@@ -111,7 +112,7 @@ bool Metrics::open(const std::string &file, const Session &session, uint64_t kee
     tensorNames.push_back(jsonString(tensor.name));
     longest = std::max(longest, tensorNames.back().size());
   }
-  size_t room = 512 + longest;
+  size_t room = 768 + longest;
   for (const std::string &key : queueKeys)
     room += key.size() + 40;
   std::string header = metricsHeader(session) + "\n";
@@ -165,6 +166,17 @@ void Metrics::write(const StepResult &result) {
   append(result.clipped ? "true" : "false");
   append(", \"nonfinite\": ");
   append(result.nonfinite >= 0 ? tensorNames[result.nonfinite].c_str() : "null");
+  if (speculates) {
+    append(", \"speculation\": {\"step\": ");
+    append(!result.speculated ? "\"off\"" : result.committed ? "\"committed\"" : result.applied ? "\"redone\"" : "\"skipped\"");
+    const Speculation &counts = result.speculation;
+    for (auto [key, count] : {std::pair(", \"speculated\": ", counts.speculated), {", \"committed\": ", counts.committed},
+                              {", \"redone\": ", counts.redone}, {", \"skipped\": ", counts.skipped}}) {
+      append(key);
+      append(count);
+    }
+    append("}");
+  }
   append(", \"loss_scale\": 1, \"tokens\": ");
   append(result.tokens);
   append(", \"step_s\": ");

@@ -30,6 +30,7 @@ private:
   int failed = 0; ///< errno of the first write that failed
   std::vector<std::string> queueKeys;   ///< "\"gpu\":"
   std::vector<std::string> tensorNames; ///< quoted, by tensor
+  bool speculates = false;
   std::vector<char> line;
   size_t used = 0;
 };

@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <map>
@@ -187,6 +188,35 @@ static bool readFile(const std::string &path, std::string &bytes, std::string &e
   if (std::ferror(file.get()))
     return error = std::strerror(errno), false;
   return true;
+}
+
+Pairs::Pairs(const Program &program) {
+  for (const Tensor &shadow : program.tensors) {
+    if (shadow.role != Role::Shadow || shadow.copyOf < 0 || size_t(shadow.copyOf) >= program.tensors.size() || shadow.bytes == 0)
+      continue;
+    const Tensor &home = program.tensors[shadow.copyOf];
+    parts.push_back({shadow.space, shadow.offset, shadow.bytes, home.offset});
+    parts.push_back({home.space, home.offset, home.bytes, shadow.offset});
+  }
+  std::sort(parts.begin(), parts.end(), [](const Part &a, const Part &b) { return std::tie(a.space, a.offset) < std::tie(b.space, b.offset); });
+}
+
+/// The last part that begins before the end of `range`, in its space.
+const Pairs::Part *Pairs::lastBefore(const Range &range) const {
+  auto it = std::partition_point(parts.begin(), parts.end(), [&](const Part &p) { return std::tie(p.space, p.offset) < std::make_tuple(range.space, range.offset + range.bytes); });
+  return it == parts.begin() || std::prev(it)->space != range.space ? nullptr : &*std::prev(it);
+}
+
+bool Pairs::touches(const Range &range) const {
+  const Part *part = lastBefore(range);
+  return range.bytes != 0 && part && part->offset + part->bytes > range.offset;
+}
+
+std::optional<Range> Pairs::exchanged(const Range &range) const {
+  const Part *part = lastBefore(range);
+  if (!touches(range) || range.offset < part->offset || range.offset + range.bytes > part->offset + part->bytes)
+    return std::nullopt;
+  return Range{range.space, part->other + (range.offset - part->offset), range.bytes, range.access};
 }
 
 std::vector<Value> forebay::livesForSums(const Program &program) {

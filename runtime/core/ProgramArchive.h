@@ -172,6 +172,7 @@ template <typename A> void visit(A &a, Tensor &t) {
   a.number(t.trainable);
   a.number(t.noGradient);
   a.number(t.copyOf);
+  a.text(t.initial);
   a.number(t.group);
   a.number(t.hasRange);
   a.number(t.hasIgnore);
@@ -270,6 +271,7 @@ template <typename A> void visit(A &a, Program &p) {
   a.text(p.placement);
   a.number(p.boundSeconds);
   a.text(p.binding);
+  a.number(p.rejectLimit);
   a.number(p.copyPace);
   visit(a, p.dims);
   a.number(p.flopsPerToken);

@@ -72,7 +72,14 @@ static std::optional<uint64_t> availableMemory() {
 Session::Session(const LoadedProgram &loaded, const SessionOptions &options)
     : loaded(loaded), options(options), table(options.backend ? options.backend : &hostBackend()) {
   for (Slot &slot : slots)
-    slot = {0, 0, NAN, 1, -1, false, false, NAN};
+    slot = Slot();
+  const Program &program = loaded.program;
+  shadowOf.assign(program.tensors.size(), -1);
+  for (size_t i = 0; i < program.tensors.size(); ++i)
+    if (const Tensor &tensor = program.tensors[i]; tensor.role == Role::Shadow && tensor.copyOf >= 0)
+      shadowOf[tensor.copyOf] = int32_t(i);
+  canSpeculate = speculating =
+      std::any_of(program.step.begin(), program.step.end(), [](const Command &c) { return c.predicate == Predicate::Speculate; });
 }
 
 Session::~Session() {
@@ -106,6 +113,7 @@ std::unique_ptr<Session> Session::create(const LoadedProgram &loaded, const Sess
   config.program = &program;
   config.kernels = loaded.kernels;
   config.threads = options.threads ? options.threads : allowedCores();
+  config.speculateFirst = session->speculating;
   config.startWorker = [](void *user) {
     kernels::setBadIndexSink(&static_cast<Session *>(user)->reported);
     kernels::warmUpBlas();
@@ -142,6 +150,9 @@ std::unique_ptr<Session> Session::create(const LoadedProgram &loaded, const Sess
     problems.error(where, error, "free memory, or give fewer --threads");
     return nullptr;
   }
+  for (size_t i = 0; i < program.tensors.size(); ++i)
+    if (!program.tensors[i].initial.empty())
+      session->write(i, program.tensors[i].initial.data());
   return session;
 }
 
@@ -267,29 +278,34 @@ bool Session::setFault(Problems &problems) {
 int Session::find(const std::string &name) const {
   const std::vector<Tensor> &tensors = program().tensors;
   for (size_t i = 0; i < tensors.size(); ++i)
-    if (tensors[i].name == name && tensors[i].role != Role::WeightCopy)
+    if (tensors[i].name == name && tensors[i].role != Role::WeightCopy && tensors[i].role != Role::Shadow)
       return int(i);
   return -1;
 }
 
+/// Where the tensor is now: an odd number of applied steps has exchanged it with its shadow.
+uint64_t Session::offsetOf(size_t index) const {
+  return program().tensors[exchanged && shadowOf[index] >= 0 ? size_t(shadowOf[index]) : index].offset;
+}
+
 void Session::write(size_t index, const void *source) {
   const Tensor &tensor = program().tensors[index];
-  table->write(opened, tensor.space, tensor.offset, source, tensor.bytes);
+  table->write(opened, tensor.space, offsetOf(index), source, tensor.bytes);
 }
 
 void Session::read(size_t index, void *destination) const {
   const Tensor &tensor = program().tensors[index];
-  table->read(opened, tensor.space, tensor.offset, destination, tensor.bytes);
+  table->read(opened, tensor.space, offsetOf(index), destination, tensor.bytes);
 }
 
 bool Session::stream(size_t index, const std::function<bool(const void *, uint64_t)> &sink) const {
   const Tensor &tensor = program().tensors[index];
   if (auto *base = static_cast<const char *>(table->map(opened, tensor.space)))
-    return tensor.bytes == 0 || sink(base + tensor.offset, tensor.bytes);
+    return tensor.bytes == 0 || sink(base + offsetOf(index), tensor.bytes);
   std::vector<char> piece(std::min<uint64_t>(tensor.bytes, 16 << 20));
   for (uint64_t at = 0; at < tensor.bytes; at += piece.size()) {
     uint64_t bytes = std::min<uint64_t>(piece.size(), tensor.bytes - at);
-    table->read(opened, tensor.space, tensor.offset + at, piece.data(), bytes);
+    table->read(opened, tensor.space, offsetOf(index) + at, piece.data(), bytes);
     if (!sink(piece.data(), bytes))
       return false;
   }
@@ -298,7 +314,7 @@ bool Session::stream(size_t index, const std::function<bool(const void *, uint64
 
 void Session::refreshCopies() {
   for (const Tensor &copy : program().tensors) {
-    if (copy.copyOf < 0)
+    if (copy.copyOf < 0 || copy.role == Role::Shadow)
       continue;
     uint64_t at = 0;
     stream(size_t(copy.copyOf), [&](const void *data, uint64_t bytes) {
@@ -344,7 +360,10 @@ bool Session::reportBadIndex(Problems &problems) const {
   return true;
 }
 
-bool Session::decide(uint64_t step, const float *verdict) {
+/// Steps over which the share of rejected ones is taken, with weights that fall by 1/e in that time.
+static constexpr double kRecentSteps = 16;
+
+Decision Session::decide(uint64_t step, const float *verdict) {
   Slot &slot = slots[step % kStepsInFlight];
   uint64_t before = appliedBefore[step % (kStepsInFlight + 1)];
   slot.hasVerdict = true;
@@ -354,7 +373,12 @@ bool Session::decide(uint64_t step, const float *verdict) {
   slot.bad = slot.applied || !(verdict[3] >= 0) ? -1 : int32_t(verdict[3]);
   slot.lr = rate(before + 1);
   appliedBefore[(step + 1) % (kStepsInFlight + 1)] = before + slot.applied;
-  return slot.applied;
+  bool asSpeculated = slot.applied && slot.coefficient == 1;
+  slot.speculated = speculating;
+  slot.committed = speculating && asSpeculated;
+  rejected += (!asSpeculated - rejected) / kRecentSteps;
+  speculating = canSpeculate && rejected <= program().rejectLimit;
+  return {slot.applied, asSpeculated, speculating};
 }
 
 void Session::report(uint64_t micro, int32_t tensor, const void *source, size_t bytes) {
@@ -405,6 +429,8 @@ uint64_t Session::run(uint64_t steps, const std::function<void(const StepResult 
     result.norm = slot.norm;
     result.lr = slot.lr;
     result.applied = slot.applied;
+    result.speculated = slot.speculated;
+    result.committed = slot.committed;
     result.clipped = slot.applied && slot.coefficient < 1;
     result.nonfinite = slot.bad >= 0 && size_t(slot.bad) < tensorOfGradient.size() ? tensorOfGradient[slot.bad] : -1;
     result.tokens = uint64_t(program().tokensPerMicroStep) * program().accumulate;
@@ -412,9 +438,15 @@ uint64_t Session::run(uint64_t steps, const std::function<void(const StepResult 
     state.applied += slot.applied;
     state.skipped += slot.hasVerdict && !slot.applied;
     state.clipped += result.clipped;
+    exchanged ^= slot.applied;
+    counts.speculated += slot.speculated;
+    counts.committed += slot.committed;
+    counts.redone += slot.speculated && slot.applied && !slot.committed;
+    counts.skipped += slot.speculated && !slot.applied;
+    result.speculation = counts;
     if (done)
       done(result);
-    slot = {0, 0, NAN, 1, -1, false, false, NAN};
+    slot = Slot();
     ++ran;
     table->release(opened);
   }

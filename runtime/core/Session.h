@@ -16,6 +16,7 @@
 #include "forebay/kernels.h"
 
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <optional>
 
@@ -42,6 +43,12 @@ struct Progress {
   uint64_t skipped = 0, clipped = 0;
 };
 
+/// Steps of a session by what became of their speculative updates. A session that goes on from a checkpoint starts them again.
+struct Speculation {
+  uint64_t speculated = 0; ///< = committed + redone + skipped
+  uint64_t committed = 0, redone = 0, skipped = 0;
+};
+
 /// What a finished step was.
 struct StepResult {
   uint64_t step;          ///< attempt, from 1
@@ -49,6 +56,8 @@ struct StepResult {
   float norm;
   double lr;
   bool applied, clipped;
+  bool speculated, committed; ///< updates ran before the verdict; and as it then said
+  Speculation speculation; ///< so far
   int32_t nonfinite;      ///< tensor, or -1
   uint64_t tokens;
   StepTimes times;
@@ -82,6 +91,9 @@ public:
   void refreshCopies();
 
   Progress &progress() { return state; }
+  const Speculation &speculation() const { return counts; }
+  /// Whether the program has updates that run before the verdict.
+  bool speculates() const { return canSpeculate; }
   /// Attempts made before this session's first step.
   uint64_t attemptsBefore() const { return state.attempts - ran; }
   /// `data` must outlive the steps.
@@ -104,16 +116,17 @@ private:
   bool setFault(Problems &problems);
   void evaluate(uint64_t step, uint32_t group, float *destination) const;
   void noteBadIndex(uint64_t step, uint32_t command, int64_t index, int64_t size);
-  bool decide(uint64_t step, const float *verdict);
+  Decision decide(uint64_t step, const float *verdict);
+  uint64_t offsetOf(size_t tensor) const;
   void report(uint64_t micro, int32_t tensor, const void *source, size_t bytes);
 
   struct Slot {
-    double lossSum;
-    uint64_t losses;
-    float norm, coefficient;
-    int32_t bad;
-    bool hasVerdict, applied;
-    double lr;
+    double lossSum = 0;
+    uint64_t losses = 0;
+    float norm = NAN, coefficient = 1;
+    int32_t bad = -1;
+    bool hasVerdict = false, applied = false, speculated = false, committed = false;
+    double lr = NAN;
   };
 
   /// The first index out of range. Written by a queue before the verdict of its step.
@@ -131,6 +144,12 @@ private:
   Device *opened = nullptr;
   StepData *stepData = nullptr;
   Progress state;
+  Speculation counts;
+  bool canSpeculate = false;
+  bool speculating = false;     ///< in the step whose verdict comes next
+  double rejected = 0;          ///< share of the recent steps that speculation is or would have been wrong about
+  bool exchanged = false;       ///< an odd number of steps was applied since the device was opened
+  std::vector<int32_t> shadowOf; ///< by tensor: its shadow, or -1
   uint64_t ran = 0;             ///< steps since the device was opened
   uint64_t firstAttempt = 0;    ///< attempts before those
   Slot slots[kStepsInFlight];

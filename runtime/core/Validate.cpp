@@ -10,7 +10,7 @@ namespace {
 
 class Validator {
 public:
-  Validator(const Program &program, std::string &error) : program(program), error(error) {}
+  Validator(const Program &program, std::string &error) : program(program), pairs(program), error(error) {}
 
   bool run() {
     if (program.accumulate == 0)
@@ -57,6 +57,11 @@ private:
       return fail(tensor.name, "lies outside its arena");
     if (tensor.copyOf >= 0 && (size_t(tensor.copyOf) >= program.tensors.size() || program.tensors[tensor.copyOf].bytes != tensor.bytes))
       return fail(tensor.name, "is a copy of a parameter of another size");
+    if (tensor.role == Role::Shadow &&
+        (tensor.copyOf < 0 || program.tensors[tensor.copyOf].role == Role::Shadow || program.tensors[tensor.copyOf].space != tensor.space))
+      return fail(tensor.name, "is the shadow of nothing");
+    if (!tensor.initial.empty() && tensor.initial.size() != tensor.bytes)
+      return fail(tensor.name, "starts with bytes of another size");
     return true;
   }
 
@@ -87,6 +92,9 @@ private:
       for (const Range &range : command.operands)
         if (!insideArena(range.space, range.offset, range.bytes))
           return fail(here, "an operand lies outside its arena");
+      for (const Range &range : command.operands)
+        if (pairs.touches(range) && (base != 0 || !pairs.exchanged(range)))
+          return fail(here, base != 0 ? "a flush has no step whose parameters it could mean" : "an operand has only a part of what a step exchanges");
       for (const Wait &wait : command.waits) {
         if (wait.event >= program.events || signaller[wait.event] < 0)
           return fail(here, "waits for an event that nobody signals");
@@ -170,12 +178,14 @@ private:
         if (!last)
           return fail(where(command, i), "verdict that is not at the last micro-step");
         verdict = int64_t(i);
-      } else if (command.predicate > Predicate::Apply) {
-        return fail(where(command, i), "belongs to a speculative update, which this runtime does not run yet");
-      } else if (command.predicate == Predicate::Apply && verdict < 0) {
+      } else if (command.predicate == Predicate::Speculate && verdict >= 0) {
+        return fail(where(command, i), "speculates on a verdict that is known");
+      } else if (afterVerdict(command.predicate) && verdict < 0) {
         return fail(where(command, i), "runs on a verdict that comes later or never");
       }
     }
+    if (!pairs.empty() && verdict < 0)
+      return fail("program", "shadows in a program without a verdict");
     for (const Command &command : program.step)
       if (command.kind == CommandKind::Scalars && verdict < 0)
         return fail(command.label, "scalars in a program without a verdict");
@@ -186,6 +196,7 @@ private:
   }
 
   const Program &program;
+  const Pairs pairs;
   std::string &error;
   std::vector<int64_t> signaller;
 };

@@ -126,6 +126,12 @@ void forebay::rt::printSummary(const Session &session, const ProgressLine &line,
   if (line.steps() != 0 && seconds > 0)
     std::printf("; %.4g s a step, %.0f tokens/s", seconds / double(line.steps()), double(line.tokens()) / seconds);
   std::printf("\n");
+  if (session.speculates()) {
+    const Speculation &counts = session.speculation();
+    std::printf("updates before the verdict in %llu steps: %llu committed, %llu redone because they were clipped, %llu skipped\n",
+                (unsigned long long)counts.speculated, (unsigned long long)counts.committed, (unsigned long long)counts.redone,
+                (unsigned long long)counts.skipped);
+  }
   if (line.steps() == 0 || seconds <= 0)
     return;
   std::printf("time by queue\n");

@@ -58,9 +58,16 @@ std::vector<uint64_t> liveBytes(const Schedule &schedule, const Layout &layout, 
 /// scheduled operation, `tensor` and the index of feeds are buffers.
 std::vector<Command> makeCommands(const Schedule &schedule, const Layout &layout);
 
-/// Adds the waits that order all conflicting accesses, also across iterations, and the signals they need; no wait can be left out. Returns the number of
-/// events. See docs/algorithms/placement.md.
-uint32_t deriveWaits(std::vector<Command> &commands, uint32_t queues, uint32_t accumulate);
+/// Bytes that an applied step exchanges with others of the same space; see Role::Shadow.
+struct ShadowPair {
+  uint32_t space;
+  uint64_t home, shadow, bytes;
+};
+std::vector<ShadowPair> shadowPairs(const Schedule &schedule, const Layout &layout);
+
+/// Adds the waits that order all conflicting accesses, also across iterations, and the signals they need; no wait can be left out (but that each of a pair counts as
+/// both, and what touches one waits for the verdict of the step before). Returns the number of events. See docs/algorithms/placement.md.
+uint32_t deriveWaits(std::vector<Command> &commands, uint32_t queues, uint32_t accumulate, std::vector<ShadowPair> pairs);
 
 } // namespace forebay::planning
 

@@ -21,7 +21,8 @@ struct Buffer {
   /// Keeps its bytes from one iteration to the next, so it has its place for itself. Others live from their first to their last access.
   bool persistent = false;
   int32_t argument = -1; ///< argument of the problem whose home this is
-  int32_t copyOf = -1;   ///< weight copy: buffer of the parameter
+  int32_t copyOf = -1;   ///< weight copy: buffer of the parameter; shadow: of what it is the next value of
+  std::vector<float> initial; ///< content from the start; empty: none of its own
   int32_t value = -1;    ///< value of the problem that it holds whole, for its type
 };
 

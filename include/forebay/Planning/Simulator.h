@@ -39,11 +39,19 @@ struct SimChannel {
   double rate = 0; ///< units/s; 0: not limited
 };
 
+/// What becomes of the steps of a run that has updates before the verdict: always the same.
+enum class SpeculationOutcome : uint8_t {
+  Committed, ///< the verdict says what was assumed
+  Redone,    ///< it does not: updates run again after it
+  Off,       ///< nothing runs before it
+};
+
 /// A micro-step; a step repeats it `accumulate` times.
 struct SimModel {
   std::vector<SimChannel> channels;
   std::vector<SimTask> tasks; ///< in program order; a queue runs its own in this order
   uint32_t queues = 0, accumulate = 1;
+  SpeculationOutcome outcome = SpeculationOutcome::Committed;
 };
 
 struct SimSpan {
@@ -74,6 +82,10 @@ SimModel modelOf(const Schedule &schedule, const Layout &layout, const Machine &
 
 /// From the command table as it will run, with its waits: tasks are the commands of `program.step`, queues those of the program. `canSimulate` must hold.
 SimModel modelOf(const Program &program, const Machine &machine);
+
+/// Share of rejected steps above which updates before the verdict take longer than without: of steps of `model` that are committed (c), redone (r), and done without
+/// (o), x = (o - c) / (r - c), within [0, 1]; 1 if a redone step costs nothing.
+double rejectLimit(SimModel model);
 
 /// The machine has every memory and queue of the program (by name), and rates. Else `why` says what is missing, in one line.
 bool canSimulate(const Program &program, const Machine &machine, std::string &why);

@@ -55,6 +55,7 @@ bool HostDevice::create(std::string &error) {
   for (Arena &arena : arenas)
     arena.populate(config.threads);
 
+  before[0].speculates = config.speculateFirst;
   prepare(program.step, 0, false);
   prepare(program.flush, program.step.size(), true);
   std::vector<unsigned> workers = divideThreads(program.queues, config.threads, sharing);
@@ -86,6 +87,7 @@ void HostDevice::prepare(const std::vector<Command> &list, size_t base, bool flu
     if (command.signal >= 0)
       signalledHere[command.signal] = true;
   std::vector<bool> hit(program.tensors.size(), false);
+  const Pairs pairs(program);
   for (size_t i = 0; i < list.size(); ++i) {
     const Command &command = list[i];
     QueueState &queue = queues[command.queue];
@@ -94,6 +96,12 @@ void HostDevice::prepare(const std::vector<Command> &list, size_t base, bool flu
     prepared.index = uint32_t(base + i);
     for (const Range &range : command.operands)
       prepared.operands.push_back(arenas[range.space].data() + range.offset);
+    prepared.exchanged = prepared.operands;
+    for (size_t k = 0; k < command.operands.size(); ++k)
+      if (auto other = pairs.exchanged(command.operands[k]))
+        prepared.exchanged[k] = arenas[other->space].data() + other->offset;
+    if (prepared.exchanged == prepared.operands)
+      prepared.exchanged.clear();
     // Nothing of one list runs while the other does, so their events never make anyone wait across.
     for (const Wait &wait : command.waits)
       if (signalledHere[wait.event])
@@ -116,9 +124,6 @@ void HostDevice::prepare(const std::vector<Command> &list, size_t base, bool flu
     }
     (flush ? queue.flush : queue.step).push_back(std::move(prepared));
   }
-  for (QueueState &queue : queues)
-    for (Prepared &prepared : flush ? queue.flush : queue.step)
-      prepared.job.operands = prepared.operands.data();
 }
 
 //===----------------------------------------------------------------------===//
@@ -201,20 +206,16 @@ void HostDevice::runCommand(QueueState &queue, Prepared &prepared, uint64_t step
     for (const Target &target : prepared.waits)
       events[target.event].wait(iteration + 1 - target.back, spins);
   bool inFlush = prepared.index >= program.step.size();
-  if (runs && command.predicate == Predicate::Apply) {
-    // The program's own waits have already ordered this; asking again costs nothing.
-    if (!inFlush)
-      verdicts.wait(uint32_t(step) + 1, spins);
-    runs = inFlush ? lastApplied : applied[step % kStepsInFlight];
-  }
+  runs = runs && decided(command.predicate, step, inFlush);
   if (runs) {
-    // t at this step is known only when the verdict of the step before is.
-    if (command.kind == CommandKind::Scalars && !inFlush)
+    // t at this step, and which of a pair is which, are known only when the verdict of the step before is.
+    if ((command.kind == CommandKind::Scalars && !inFlush) || !prepared.exchanged.empty())
       verdicts.wait(uint32_t(step), spins);
+    bool exchanged = !prepared.exchanged.empty() && before[step % (kStepsInFlight + 1)].exchanged;
     if (config.delays)
       delay(queue);
     int64_t begin = now();
-    execute(queue, prepared, step, micro);
+    execute(queue, prepared, (exchanged ? prepared.exchanged : prepared.operands).data(), step, micro);
     int64_t end = now();
     queue.busy += end - begin;
     times[prepared.index] += end - begin;
@@ -227,10 +228,35 @@ void HostDevice::runCommand(QueueState &queue, Prepared &prepared, uint64_t step
     events[command.signal].set(iteration + 1);
 }
 
-void HostDevice::execute(QueueState &queue, Prepared &prepared, uint64_t step, uint64_t micro) {
+/// What the verdict, or speculation, says of a command that its place in the step lets run. The program's own waits have already ordered this; asking again
+/// costs nothing.
+bool HostDevice::decided(Predicate predicate, uint64_t step, bool inFlush) {
+  if (predicate == Predicate::Speculate) {
+    verdicts.wait(uint32_t(step), spins);
+    return before[step % (kStepsInFlight + 1)].speculates;
+  }
+  if (!afterVerdict(predicate))
+    return true;
+  if (inFlush)
+    return lastApplied;
+  verdicts.wait(uint32_t(step) + 1, spins);
+  const Decision &decision = decisions[step % kStepsInFlight];
+  bool speculated = before[step % (kStepsInFlight + 1)].speculates;
+  switch (predicate) {
+  case Predicate::Redo:
+    return decision.applied && !(speculated && decision.asSpeculated);
+  case Predicate::Restore:
+    return !decision.applied && speculated;
+  default:
+    return decision.applied;
+  }
+}
+
+void HostDevice::execute(QueueState &queue, Prepared &prepared, void *const *operands, uint64_t step, uint64_t micro) {
   const Command &command = *prepared.command;
   const BackendHooks &hooks = config.hooks;
-  void *first = prepared.operands.empty() ? nullptr : prepared.operands[0];
+  void *first = prepared.operands.empty() ? nullptr : operands[0];
+  prepared.job.operands = operands;
   switch (command.kind) {
   case CommandKind::Dispatch: {
     if (prepared.faulty && step == config.fault.step && command.operands[0].bytes >= sizeof(float))
@@ -248,16 +274,20 @@ void HostDevice::execute(QueueState &queue, Prepared &prepared, uint64_t step, u
   }
   case CommandKind::Copy:
     for (size_t i = 0; i < prepared.operands.size(); i += 2)
-      std::memcpy(prepared.operands[i + 1], prepared.operands[i], command.operands[i].bytes);
+      std::memcpy(operands[i + 1], operands[i], command.operands[i].bytes);
     return;
   case CommandKind::Feed:
     return hooks.feed(hooks.user, micro, uint32_t(command.index), first, command.operands[0].bytes);
   case CommandKind::Scalars:
     return hooks.scalars(hooks.user, step, uint32_t(command.index), static_cast<float *>(first), program.scalarResults);
-  case CommandKind::Verdict:
-    lastApplied = applied[step % kStepsInFlight] = hooks.verdict(hooks.user, step, static_cast<const float *>(first));
+  case CommandKind::Verdict: {
+    Decision decision = decisions[step % kStepsInFlight] = hooks.verdict(hooks.user, step, static_cast<const float *>(first));
+    lastApplied = decision.applied;
+    const Before &now = before[step % (kStepsInFlight + 1)];
+    before[(step + 1) % (kStepsInFlight + 1)] = {now.exchanged != decision.applied, decision.speculateNext};
     verdicts.set(uint32_t(step) + 1);
     return;
+  }
   case CommandKind::Report:
     return hooks.report(hooks.user, micro, command.index, first, command.operands[0].bytes);
   }

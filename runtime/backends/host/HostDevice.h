@@ -57,6 +57,7 @@ private:
     uint32_t index;
     Job job;
     std::vector<void *> operands;
+    std::vector<void *> exchanged; ///< after an odd number of applied steps; empty: the same
     std::vector<Target> waits;
     bool faulty = false;
     bool readsIndices = false; ///< its kernel may find one out of range
@@ -82,7 +83,8 @@ private:
   void runStep(QueueState &queue, uint64_t step);
   void runCommand(QueueState &queue, Prepared &prepared, uint64_t step, uint64_t micro, uint32_t iteration, bool first,
                   bool last);
-  void execute(QueueState &queue, Prepared &prepared, uint64_t step, uint64_t micro);
+  bool decided(Predicate predicate, uint64_t step, bool inFlush);
+  void execute(QueueState &queue, Prepared &prepared, void *const *operands, uint64_t step, uint64_t micro);
   void delay(QueueState &queue);
 
   BackendConfig config;
@@ -92,7 +94,12 @@ private:
   std::vector<QueueState> queues;
   std::vector<int64_t> times; ///< by command; written by the queue of the command
   Counter verdicts;           ///< steps whose verdict is known
-  bool applied[kStepsInFlight] = {}; ///< by step; ordered by `verdicts`
+  Decision decisions[kStepsInFlight] = {}; ///< by step; ordered by `verdicts`
+  /// What the verdicts before a step leave it, by step; the verdict of the step before writes it.
+  struct Before {
+    bool exchanged = false, speculates = false;
+  };
+  Before before[kStepsInFlight + 1] = {};
   bool lastApplied = false;
   unsigned spins = 0;
   bool sharing = false;

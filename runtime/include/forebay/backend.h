@@ -8,8 +8,9 @@
 /// What every backend guarantees
 /// * Each queue runs its own commands in program order, one at a time, iteration after iteration.
 /// * A command starts when its waits are fulfilled. Predicates are evaluated when the command's turn comes; what is skipped is
-///   skipped as `Predicate` says: without waiting, except `Apply` at a last micro-step.
-/// * `Scalars` of a step run after the verdict of the step before, because t depends on it.
+///   skipped as `Predicate` says: without waiting, except those that hang on the verdict or on whether speculation is on, at a last micro-step.
+/// * `Scalars` of a step run after the verdict of the step before, because t depends on it; so does what touches a shadow or its pair, which an
+///   applied step exchanges.
 /// * Nothing is allocated between `open` and `close`.
 ///
 //===----------------------------------------------------------------------===//
@@ -25,10 +26,17 @@
 namespace forebay {
 
 /// Bumped when the meaning of anything in this file changes.
-inline constexpr uint32_t kBackendVersion = 2;
+inline constexpr uint32_t kBackendVersion = 3;
 
 /// Steps that may be in flight between the slowest queue and the one who reads their results.
 inline constexpr unsigned kStepsInFlight = 4;
+
+/// What is decided about a step.
+struct Decision {
+  bool applied = false;
+  bool asSpeculated = false;  ///< it is applied, and with the coefficient 1 that speculation takes it to have
+  bool speculateNext = false; ///< speculation is on in the next step
+};
 
 /// Micro-steps and steps count from 0 since `open`. Called from queue threads; must not allocate, fail or block for long.
 struct BackendHooks {
@@ -37,8 +45,8 @@ struct BackendHooks {
   void (*feed)(void *user, uint64_t micro, uint32_t tensor, void *destination, size_t bytes) = nullptr;
   /// Evaluates the optimizer's scalars for parameter group `group`.
   void (*scalars)(void *user, uint64_t step, uint32_t group, float *destination, size_t count) = nullptr;
-  /// Reads {norm, coefficient, finite, index of the first bad gradient}; returns whether the update is applied.
-  bool (*verdict)(void *user, uint64_t step, const float *verdict) = nullptr;
+  /// Reads {norm, coefficient, finite, index of the first bad gradient}.
+  Decision (*verdict)(void *user, uint64_t step, const float *verdict) = nullptr;
   /// Reads tensor `tensor` (the loss if negative) of `micro`.
   void (*report)(void *user, uint64_t micro, int32_t tensor, const void *source, size_t bytes) = nullptr;
   /// `command` of Program::step has met an index that its table of `size` rows does not have. Comes before the verdict of `step`.
@@ -64,6 +72,7 @@ struct BackendConfig {
   bool delays = false;               ///< random delays in every queue
   uint64_t delaySeed = 0;
   FaultPlan fault;
+  bool speculateFirst = true;        ///< speculation is on in the first step
 };
 
 /// One executed command. The last `traceEvents` of each queue are kept.

@@ -19,6 +19,7 @@
 #define FOREBAY_PROGRAM_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +28,7 @@
 namespace forebay {
 
 /// Bumped when the meaning of any field changes; a runtime refuses other versions.
-inline constexpr uint32_t kProgramAbi = 2;
+inline constexpr uint32_t kProgramAbi = 3;
 
 enum class DType : uint8_t { F32, F64, F16, BF16, I64, I32, I16, I8, U8, Bool };
 /// Bytes of one element (bool: 1).
@@ -58,7 +59,7 @@ struct Range {
 
 enum class Role : uint8_t {
   Input, Parameter, WeightCopy, Buffer, Moment, Accumulator, Output, Loss, Gradient, Activation, Control, Staging, Workspace,
-  Shadow ///< next values of a parameter and its moments, until the verdict commits them
+  Shadow ///< next values of a parameter or moment, until the verdict commits them by exchange: see Tensor::copyOf
 };
 const char *name(Role role);
 
@@ -76,7 +77,11 @@ struct Tensor {
   uint64_t fileOffset = 0;
   bool trainable = false;
   bool noGradient = false;      ///< trainable, but no differentiable path joins it to the loss
-  int32_t copyOf = -1;          ///< WeightCopy: index of the parameter whose bytes it starts with
+  /// WeightCopy: index of the parameter whose bytes it starts with. Shadow: index of the parameter or moment with which it is a pair of
+  /// equal size. Commands name the two as they are in a step that follows an even number of applied ones; after an odd number each stands for the other,
+  /// so that to apply a step is to exchange them, and to drop it is to do nothing.
+  int32_t copyOf = -1;
+  std::string initial;          ///< initial bytes that are in the program itself (Control); empty: none
   int32_t group = -1;           ///< parameter group, see Program::groups
   bool hasRange = false, hasIgnore = false;  ///< inputs: legal values are [lo, hi), and `ignore`
   int64_t lo = 0, hi = 0, ignore = 0;
@@ -92,18 +97,18 @@ enum class CommandKind : uint8_t {
 };
 
 /// When a command runs; otherwise it is skipped. A skipped command does not wait: it signals as soon as its queue reaches it.
-/// The exception is Apply at a last micro-step: it waits first (the Verdict command is ordered before it), then is
-/// run or skipped. Scalars, Verdict and Apply commands are ordered among each other as if Scalars and Apply read, and Verdict
-/// wrote, one variable.
+/// The exceptions are Apply, Speculate, Redo and Restore at a last micro-step: they wait first, then are run or skipped. Scalars, Verdict and commands that hang on
+/// the verdict are ordered among each other as if Verdict wrote one variable that the others read; whatever touches one of a pair (Role::Shadow) comes after the
+/// verdict of the step before, which says which is which.
 enum class Predicate : uint8_t {
   Always,
   FirstMicro,   ///< first micro-step of a step
   LaterMicro,   ///< every other micro-step
   LastMicro,    ///< last micro-step
   Apply,        ///< last micro-step, and the verdict of this step is finite
-  Speculate,    ///< last micro-step, while speculation is on: before the verdict, into shadow buffers
-  Redo,         ///< last micro-step, and the verdict applies the step, but speculation was off or had another coefficient
-  Restore,      ///< last micro-step, speculation was on, and the verdict does not apply the step: copies follow the old weights again
+  Speculate,    ///< last micro-step, while speculation is on: before the verdict, into shadows, as if nothing were clipped
+  Redo,         ///< last micro-step, and the verdict applies the step, but speculation was off or the step is clipped: into the same shadows
+  Restore,      ///< last micro-step, speculation was on, and the verdict does not apply the step: weight copies follow the old weights again
 };
 
 /// True of predicates that depend on the verdict of the step.
@@ -220,6 +225,8 @@ struct Program {
   std::string placement;            ///< the plan's decisions, as planning::toText writes them, for `--plan`; the runtime does not read it
   double boundSeconds = 0;          ///< no plan of this step is faster on the machine (docs/algorithms/bound.md); 0: not known
   std::string binding;              ///< the resource that the bound fills
+  /// Speculation is off while more than this share of the recent steps was clipped or dropped: then it costs more than it gains (docs/algorithms/speculation.md).
+  double rejectLimit = 1;
   double copyPace = 0;              ///< bytes/s at which copies between spaces run at most; 0: as fast as they can
   std::vector<std::pair<std::string, int64_t>> dims;
   double flopsPerToken = 0;         ///< forward, 2mnk of products, attention over the full square
@@ -232,6 +239,25 @@ std::string serialize(const Program &program);
 
 /// Reads what `serialize` wrote; indices are checked by verifyProgram (include/forebay/Planning/RaceVerifier.h). On error returns false and says why in one line; never reads out of bounds.
 bool deserialize(std::string_view bytes, Program &program, std::string &error);
+
+/// What an applied step exchanges: each Shadow with the parameter or moment that it is a copy of.
+class Pairs {
+public:
+  explicit Pairs(const Program &program);
+  bool empty() const { return parts.empty(); }
+  /// Whether `range` has a byte of a pair.
+  bool touches(const Range &range) const;
+  /// Where `range` is after an odd number of applied steps; none if it is not wholly one part of a pair.
+  std::optional<Range> exchanged(const Range &range) const;
+
+private:
+  struct Part {
+    uint32_t space;
+    uint64_t offset, bytes, other;
+  };
+  const Part *lastBefore(const Range &range) const;
+  std::vector<Part> parts; ///< by space and offset
+};
 
 /// Program::values for sums of live bytes: one whose bytes another takes over in place, at its last command, lives to the command before.
 std::vector<Value> livesForSums(const Program &program);

@@ -186,7 +186,7 @@ Planned plan(const Problem &problem, uint64_t hbm, uint64_t host = 1ull << 40) {
   EXPECT_EQ(error, "");
   p.layout = layOut(p.schedule, machine);
   auto commands = makeCommands(p.schedule, p.layout);
-  uint32_t events = deriveWaits(commands, machine.queues.size(), problem.accumulate);
+  uint32_t events = deriveWaits(commands, machine.queues.size(), problem.accumulate, shadowPairs(p.schedule, p.layout));
   p.program = makeProgram(machine, problem, p.schedule, p.layout, std::move(commands), events);
   return p;
 }

@@ -5,19 +5,30 @@
 
 #include "forebay/program.h"
 
+#include <vector>
+
 namespace forebay::planning::test {
 
 //===----------------------------------------------------------------------===//
 // Reference: every pair of command instances, reachability by closure, bytes one by one.
 //===----------------------------------------------------------------------===//
 
+/// What becomes of one step.
+struct Outcome {
+  bool applied, speculates = false, asSpeculated = false;
+};
+
 struct Reference {
   const Program &p;
-  bool applied;
-  unsigned steps = 3;
+  std::vector<Outcome> steps;
 
-  bool runs(const Command &c, unsigned micro) const {
+  Reference(const Program &p, std::vector<Outcome> steps) : p(p), steps(std::move(steps)) {}
+
+  /// In `iteration`, counted over all steps.
+  bool runs(const Command &c, unsigned iteration) const {
+    unsigned micro = iteration % p.accumulate;
     bool first = micro == 0, last = micro + 1 == p.accumulate;
+    Outcome step = steps[iteration / p.accumulate];
     switch (c.predicate) {
     case Predicate::Always:
       return true;
@@ -28,16 +39,45 @@ struct Reference {
     case Predicate::LastMicro:
       return last;
     case Predicate::Apply:
-      return last && applied;
+      return last && step.applied;
+    case Predicate::Speculate:
+      return last && step.speculates;
+    case Predicate::Redo:
+      return last && step.applied && !(step.speculates && step.asSpeculated);
+    case Predicate::Restore:
+      return last && !step.applied && step.speculates;
     }
     return false;
   }
-  bool waits(const Command &c, unsigned micro) const {
-    return c.predicate == Predicate::Apply ? micro + 1 == p.accumulate : runs(c, micro);
+  bool waits(const Command &c, unsigned iteration) const {
+    bool always = afterVerdict(c.predicate) || c.predicate == Predicate::Speculate;
+    return always ? (iteration + 1) % p.accumulate == 0 : runs(c, iteration);
+  }
+
+  /// Operands where they are in `iteration`: an applied step exchanges shadows, byte by byte.
+  std::vector<Range> operands(const Command &c, unsigned iteration) const {
+    unsigned applied = 0;
+    for (unsigned s = 0; s < iteration / p.accumulate; ++s)
+      applied += steps[s].applied;
+    std::vector<Range> result = c.operands;
+    for (Range &r : result)
+      for (const Tensor &t : p.tensors)
+        if (t.role == Role::Shadow && applied % 2 && r.bytes) {
+          uint64_t home = p.tensors[t.copyOf].offset;
+          if (r.space == t.space && t.offset <= r.offset && r.offset < t.offset + t.bytes) {
+            r.offset += home - t.offset;
+            break;
+          }
+          if (r.space == t.space && home <= r.offset && r.offset < home + t.bytes) {
+            r.offset += t.offset - home;
+            break;
+          }
+        }
+    return result;
   }
 
   bool safe() const {
-    unsigned n = p.step.size(), iterations = steps * p.accumulate, total = n * iterations;
+    unsigned n = p.step.size(), iterations = steps.size() * p.accumulate, total = n * iterations;
     // before[a][b]: instance a has ended when instance b does its work.
     std::vector<std::vector<bool>> before(total, std::vector<bool>(total));
     for (unsigned b = 0; b < total; ++b) {
@@ -52,7 +92,7 @@ struct Reference {
       for (unsigned a = 0; a < b; ++a)
         if (p.step[a % n].queue == c.queue)
           after(a);
-      if (!waits(c, iteration % p.accumulate))
+      if (!waits(c, iteration))
         continue;
       for (const Wait &w : c.waits)
         for (unsigned a = 0; a < total; ++a)
@@ -61,12 +101,12 @@ struct Reference {
     }
     for (unsigned b = 0; b < total; ++b) {
       const Command &cb = p.step[b % n];
-      if (!runs(cb, b / n % p.accumulate))
+      if (!runs(cb, b / n))
         continue;
       for (unsigned a = 0; a < b; ++a)
-        if (runs(p.step[a % n], a / n % p.accumulate) && conflict(p.step[a % n], cb) && !before[a][b])
+        if (runs(p.step[a % n], a / n) && conflict(operands(p.step[a % n], a / n), operands(cb, b / n)) && !before[a][b])
           return false;
-      for (const Range &r : cb.operands)
+      for (const Range &r : operands(cb, b / n))
         for (uint64_t byte = r.offset; byte < r.offset + r.bytes; ++byte)
           if (r.access != Access::Write && !persistent(r.space, byte) && !written(b, r.space, byte))
             return false;
@@ -77,23 +117,24 @@ struct Reference {
   bool written(unsigned b, uint32_t space, uint64_t byte) const {
     unsigned n = p.step.size();
     for (unsigned a = b / n * n; a < b; ++a)
-      if (runs(p.step[a % n], a / n % p.accumulate))
-        for (const Range &r : p.step[a % n].operands)
+      if (runs(p.step[a % n], a / n))
+        for (const Range &r : operands(p.step[a % n], a / n))
           if (r.space == space && r.access != Access::Read && r.offset <= byte && byte < r.offset + r.bytes)
             return true;
     return false;
   }
   bool persistent(uint32_t space, uint64_t byte) const {
     for (const Tensor &t : p.tensors)
-      if ((t.role == Role::Parameter || t.role == Role::WeightCopy || t.role == Role::Buffer || t.role == Role::Moment ||
+      if ((t.role == Role::Parameter || t.role == Role::WeightCopy || t.role == Role::Buffer || t.role == Role::Moment || t.role == Role::Shadow ||
            t.role == Role::Accumulator) &&
           t.space == space && t.offset <= byte && byte < t.offset + t.bytes)
         return true;
     return false;
   }
-  static bool conflict(const Command &a, const Command &b) {
-    for (const Range &x : a.operands)
-      for (const Range &y : b.operands)
+  static bool conflict(const Command &a, const Command &b) { return conflict(a.operands, b.operands); }
+  static bool conflict(const std::vector<Range> &a, const std::vector<Range> &b) {
+    for (const Range &x : a)
+      for (const Range &y : b)
         if (x.space == y.space && (x.access != Access::Read || y.access != Access::Read) && x.offset < y.offset + y.bytes &&
             y.offset < x.offset + x.bytes)
           return true;
@@ -101,7 +142,23 @@ struct Reference {
   }
 };
 
-inline bool reference(const Program &p) { return Reference{p, true}.safe() && Reference{p, false}.safe(); }
+inline bool reference(const Program &p) {
+  for (bool applied : {true, false})
+    if (!Reference(p, std::vector<Outcome>(3, {applied})).safe())
+      return false;
+  return true;
+}
+
+/// The same over everything that may become of three steps with updates before the verdict.
+inline bool referenceWithSpeculation(const Program &p) {
+  static const Outcome outcomes[] = {{true, true, true}, {true, true, false}, {false, true, false}, {true, false, false}, {false, false, false}};
+  for (const Outcome &a : outcomes)
+    for (const Outcome &b : outcomes)
+      for (const Outcome &c : outcomes)
+        if (!Reference(p, {a, b, c}).safe())
+          return false;
+  return true;
+}
 
 } // namespace forebay::planning::test
 

@@ -237,6 +237,11 @@ inline Program makeProgram(const Machine &machine, const Problem &problem, const
   for (uint32_t b = 0; b < schedule.buffers.size(); ++b)
     if (schedule.buffers[b].persistent)
       tensorOf[b] = tensor(b, schedule.buffers[b].role);
+  for (uint32_t b = 0; b < schedule.buffers.size(); ++b)
+    if (int32_t of = schedule.buffers[b].copyOf; tensorOf[b] >= 0 && of >= 0)
+      p.tensors[tensorOf[b]].copyOf = tensorOf[of];
+    else if (!schedule.buffers[b].initial.empty())
+      p.tensors[tensorOf[b]].initial.resize(schedule.buffers[b].bytes);
   std::vector<int32_t> outputs;
   for (const ScheduledOutput &o : schedule.outputs)
     outputs.push_back(tensor(o.buffer, o.role));

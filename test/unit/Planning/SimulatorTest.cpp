@@ -229,7 +229,7 @@ Times timesOf(const Problem &problem, const Machine &machine, const char *policy
   EXPECT_EQ(error, "");
   auto fromCommands = [&](const Layout &layout) {
     auto commands = makeCommands(schedule, layout);
-    uint32_t events = deriveWaits(commands, machine.queues.size(), problem.accumulate);
+    uint32_t events = deriveWaits(commands, machine.queues.size(), problem.accumulate, shadowPairs(schedule, layout));
     SimResult r = simulate(modelOf(makeProgram(machine, problem, schedule, layout, commands, events), machine));
     EXPECT_EQ(r.stuck, "");
     return r.stepSeconds;

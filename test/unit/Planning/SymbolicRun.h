@@ -49,6 +49,9 @@ public:
   Cells row(uint32_t value, unsigned micro) const { return fill(mix(mix(2, value), micro), problem.values[value].bytes); }
   Cells scalars(int32_t group, unsigned step, uint64_t bytes) const { return fill(mix(mix(3, group), step), bytes); }
   static bool applies(const Cells &verdict) { return all(verdict) % 3 != 0; }
+  /// The verdict that speculation assumes, and whether one means the same to updates.
+  static Cells assumed() { return fill(7, 16); }
+  static bool exact(const Cells &verdict) { return verdict == assumed() || all(verdict) % 2 == 0; }
 
   /// Results of operation `i`, of those elements that `operands` hold.
   std::vector<Cells> run(uint32_t i, const std::vector<Cells> &operands, const std::vector<uint64_t> &resultBytes) const {
@@ -68,7 +71,7 @@ public:
       return results;
     case OpKind::Update:
       for (size_t r = 0; r < resultBytes.size(); ++r) {
-        uint64_t common = mix(mix(mix(5, r), all(operands[operands.size() - 2])), all(operands.back()));
+        uint64_t common = mix(mix(mix(5, r), all(operands[operands.size() - 2])), exact(operands.back()) ? 0 : all(operands.back()));
         results.emplace_back();
         for (size_t c = 0; c < operands[0].size(); ++c) {
           uint64_t h = common;
@@ -153,16 +156,23 @@ public:
       const Buffer &buffer = schedule.buffers[b];
       if (buffer.argument >= 0)
         write(home(b), initial(buffer.argument));
+      else if (!buffer.initial.empty())
+        write(home(b), assumed());
+      else if (buffer.role == Role::Shadow)
+        write(home(b), fill(8, buffer.bytes));
       else if (buffer.copyOf >= 0)
         write(home(b), initial(schedule.buffers[buffer.copyOf].argument));
     }
     for (unsigned round = 0; round < steps * problem.accumulate; ++round) {
-      bool first = round % problem.accumulate == 0, last = (round + 1) % problem.accumulate == 0, applied = false;
+      bool first = round % problem.accumulate == 0, last = (round + 1) % problem.accumulate == 0, applied = false, committed = false;
+      bool speculates = round / problem.accumulate % 5 != 3;
       std::map<uint32_t, uint64_t> reports;
       for (size_t k = 0; k < commands.size(); ++k) {
         const Command &c = commands[k];
         if ((c.predicate == Predicate::FirstMicro && !first) || (c.predicate == Predicate::LaterMicro && first) ||
-            (c.predicate == Predicate::LastMicro && !last) || (c.predicate == Predicate::Apply && !(last && applied)))
+            (c.predicate == Predicate::LastMicro && !last) || (c.predicate == Predicate::Apply && !(last && applied)) ||
+            (c.predicate == Predicate::Speculate && !(last && speculates)) || (c.predicate == Predicate::Redo && !(last && applied && !committed)) ||
+            (c.predicate == Predicate::Restore && !(last && !applied && speculates)))
           continue;
         switch (c.kind) {
         case CommandKind::Dispatch: {
@@ -193,6 +203,7 @@ public:
           break;
         case CommandKind::Verdict:
           applied = applies(read(c.operands[0]));
+          committed = applied && speculates && exact(read(c.operands[0]));
           break;
         case CommandKind::Report:
           reports[schedule.ops[k].index] = all(read(c.operands[0]));
@@ -200,6 +211,12 @@ public:
         }
       }
       result.reports.insert(result.reports.end(), reports.begin(), reports.end());
+      for (uint32_t b = 0; b < schedule.buffers.size(); ++b) // an applied step exchanges
+        if (applied && schedule.buffers[b].role == Role::Shadow) {
+          Cells next = read(home(b));
+          write(home(b), read(home(schedule.buffers[b].copyOf)));
+          write(home(schedule.buffers[b].copyOf), next);
+        }
     }
     for (uint32_t b = 0; b < schedule.buffers.size(); ++b)
       if (int32_t a = schedule.buffers[b].argument; a >= 0 && problem.values[problem.arguments[a].value].role != Role::Input)

@@ -28,7 +28,7 @@ Program randomProgram(std::mt19937 &rng, unsigned trial, const Machine &machine,
   EXPECT_EQ(error, "");
   Layout layout = layOut(schedule, machine, true);
   auto commands = makeCommands(schedule, layout);
-  uint32_t events = deriveWaits(commands, machine.queues.size(), problem.accumulate);
+  uint32_t events = deriveWaits(commands, machine.queues.size(), problem.accumulate, shadowPairs(schedule, layout));
   Program program = makeProgram(machine, problem, schedule, layout, std::move(commands), events);
   for (uint32_t b = 0; b < schedule.buffers.size(); ++b) {
     const Buffer &buffer = schedule.buffers[b];

@@ -53,7 +53,7 @@ Program randomProgram(uint64_t seed) {
   std::mt19937_64 random(seed);
   auto below = [&](uint64_t n) { return random() % n; };
   Program program;
-  program.spaces = {{"hbm", 64 * 40, 64 * 40}, {"host", 64 * 40, 64 * 40}};
+  program.spaces = {{"hbm", 64 * 40, 64 * 40}, {"host", 64 * 64, 64 * 64}};
   program.queues = {{"gpu", true}, {"cpu", true}, {"h2d", false}, {"d2h", false}};
   program.kernels = {{"mix", false}};
   program.accumulate = 1 + below(3);
@@ -69,8 +69,23 @@ Program randomProgram(uint64_t seed) {
   input.offset = 0;
   input.bytes = 100;
   program.tensors = {input};
+  // Behind block 40 of the host: what applied steps exchange.
+  Tensor home = input;
+  home.name = "home";
+  home.role = Role::Moment;
+  home.space = 1;
+  home.shape = {64 * 12};
+  home.offset = 64 * 40;
+  home.bytes = 64 * 12;
+  Tensor shadow = home;
+  shadow.role = Role::Shadow;
+  shadow.copyOf = 1;
+  shadow.offset = 64 * 52;
+  program.tensors.insert(program.tensors.end(), {home, shadow});
   auto range = [&](uint64_t bytes, Access access) {
     uint64_t blocks = (bytes + 63) / 64;
+    if (below(3) == 0)
+      return Range{1, 64 * (40 + 12 * below(2) + below(12 - blocks + 1)), bytes, access};
     return Range{uint32_t(below(2)), 64 * below(40 - blocks + 1), bytes, access};
   };
   size_t commands = 6 + below(25), verdictAt = below(commands);
@@ -78,7 +93,11 @@ Program randomProgram(uint64_t seed) {
   for (size_t i = 0; i < commands; ++i) {
     Command command;
     command.queue = uint32_t(below(4));
-    command.predicate = Predicate(below(verdictSeen ? 5 : 4));
+    command.predicate = Predicate(below(verdictSeen ? 7 : 5));
+    if (!verdictSeen && command.predicate == Predicate::Apply)
+      command.predicate = Predicate::Speculate;
+    else if (verdictSeen && command.predicate > Predicate::Apply)
+      command.predicate = command.predicate == Predicate::Speculate ? Predicate::Redo : Predicate::Restore;
     if (i == verdictAt) {
       command.kind = CommandKind::Verdict;
       command.predicate = Predicate::LastMicro;
@@ -166,6 +185,8 @@ void compareWithSequential(const Backend &backend, uint64_t seed, unsigned threa
   backend.start(device.get(), steps - 3);
   drain(backend, device.get(), 3, steps);
   std::vector<std::vector<char>> got = contents(backend, device.get(), program);
+  if (reference.appliedBefore[steps] % 2)
+    exchangePairs(program, got);
   for (size_t space = 0; space < want.size(); ++space)
     EXPECT_EQ(got[space], want[space]) << "space " << space;
   EXPECT_EQ(host.reports, reference.reports);
@@ -400,9 +421,13 @@ TEST_P(Conformance, StopEndsAtAStepOnAllQueues) {
   drain(backend, device.get(), 3, last);
   StepTimes times;
   EXPECT_FALSE(backend.wait(device.get(), last, 30000000, times)) << "a step ran after stop";
-  std::vector<std::vector<char>> want(2, std::vector<char>(64 * 40, 0));
+  std::vector<std::vector<char>> want;
+  for (const Space &space : program.spaces)
+    want.emplace_back(space.arenaBytes, 0);
   Host reference;
   runSequentially(program, {mixKernel}, last, reference, want);
+  if (reference.appliedBefore[last] % 2)
+    exchangePairs(program, want);
   EXPECT_EQ(contents(backend, device.get(), program), want);
 }
 
@@ -553,7 +578,7 @@ TEST(Validate, NamesWhatIsWrong) {
   expect("more scratch", [](Program &p) { p.step[find(p, CommandKind::Dispatch)].scratch = 65; });
   expect("byte 8 of hbm, is not aligned", [](Program &p) { p.step[find(p, CommandKind::Dispatch)].operands[0] = {0, 8, 8, Access::Read}; });
   expect("names a kernel", [](Program &p) { p.step[find(p, CommandKind::Copy)].kernel = 0; });
-  expect("belongs to a parameter", [](Program &p) { p.step[0].tensor = 1; });
+  expect("belongs to a parameter", [](Program &p) { p.step[0].tensor = 3; });
   expect("life is impossible", [](Program &p) { p.values.push_back({"v", Role::Activation, 0, 0, 1, 2, 1, false}); });
   expect("space or life", [](Program &p) { p.values.push_back({"v", Role::Activation, 2, 0, 1, 1, 1, false}); });
   expect("more events", [](Program &p) { p.events = 1000000000; });
@@ -588,14 +613,38 @@ TEST(Validate, NamesWhatIsWrong) {
     p.flush = {p.step[find(p, CommandKind::Verdict)]};
     p.flush[0].signal = -1;
     p.flush[0].waits.clear();
+    p.flush[0].operands = {{0, 0, 16, Access::Read}};
   });
   expect("scalars in a program without a verdict", [&](Program &p) {
     scalars(p, 0, 8);
+    p.tensors.resize(1);
     p.step[find(p, CommandKind::Verdict)].kind = CommandKind::Report;
     for (Command &command : p.step)
-      if (command.predicate == Predicate::Apply)
+      if (afterVerdict(command.predicate))
         command.predicate = Predicate::Always;
   });
+  expect("shadows in a program without a verdict", [&](Program &p) {
+    p.step[find(p, CommandKind::Verdict)].kind = CommandKind::Report;
+    for (Command &command : p.step)
+      if (afterVerdict(command.predicate))
+        command.predicate = Predicate::Always;
+  });
+  expect("is the shadow of nothing", [](Program &p) { p.tensors[2].copyOf = -1; });
+  expect("is the shadow of nothing", [](Program &p) { p.tensors[1].space = 0, p.tensors[1].offset = 0; });
+  expect("starts with bytes of another size", [](Program &p) { p.tensors[0].initial = "1234"; });
+  expect("only a part of what a step exchanges", [](Program &p) { p.step[find(p, CommandKind::Report)].operands = {{1, 64 * 51, 65, Access::Read}}; });
+  expect("no step whose parameters", [](Program &p) {
+    Command report;
+    report.kind = CommandKind::Report;
+    report.operands = {{1, 64 * 40, 64, Access::Read}};
+    p.flush = {report};
+  });
+  for (Predicate predicate : {Predicate::Redo, Predicate::Restore})
+    expect("comes later or never", [&](Program &p) {
+      p.step[find(p, CommandKind::Verdict)].kind = CommandKind::Report;
+      p.step.back().predicate = predicate;
+    });
+  expect("speculates on a verdict that is known", [](Program &p) { p.step.back().predicate = Predicate::Speculate; });
   expect("comes later or never", [](Program &p) {
     p.step[0].predicate = Predicate::Apply;
     p.step[find(p, CommandKind::Verdict)].kind = CommandKind::Report;

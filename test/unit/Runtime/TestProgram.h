@@ -45,10 +45,15 @@ inline bool overlap(const Range &a, const Range &b) {
   return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-inline bool conflict(const Command &a, const Command &b) {
+inline bool conflict(const Command &a, const Command &b, const Pairs &pairs) {
+  // Each of a pair may be either.
+  auto either = [&](const Range &x, const Range &y) {
+    auto other = pairs.exchanged(x);
+    return overlap(x, y) || (other && overlap(*other, y));
+  };
   for (const Range &x : a.operands)
     for (const Range &y : b.operands)
-      if (overlap(x, y) && ((uint8_t(x.access) | uint8_t(y.access)) & uint8_t(Access::Write)))
+      if (either(x, y) && ((uint8_t(x.access) | uint8_t(y.access)) & uint8_t(Access::Write)))
         return true;
   return false;
 }
@@ -56,12 +61,13 @@ inline bool conflict(const Command &a, const Command &b) {
 /// Gives every command an event and makes it wait for every command of another queue that it must not overlap.
 inline void addAllWaits(Program &program) {
   std::vector<Command> &step = program.step;
+  const Pairs pairs(program);
   program.events = uint32_t(step.size());
   for (size_t i = 0; i < step.size(); ++i)
     step[i].signal = int32_t(i);
   for (size_t i = 0; i < step.size(); ++i)
     for (size_t j = 0; j < step.size(); ++j)
-      if (i != j && step[i].queue != step[j].queue && conflict(step[i], step[j]))
+      if (i != j && step[i].queue != step[j].queue && conflict(step[i], step[j], pairs))
         step[i].waits.push_back({uint32_t(j), j < i ? 0u : 1u});
 }
 
@@ -71,6 +77,8 @@ struct Host {
   std::vector<uint64_t> verdicts;
   uint64_t appliedBefore[64] = {}; ///< by step; the entry of step s is written by the verdict of step s - 1
   std::function<bool(uint64_t)> apply = [](uint64_t step) { return step % 3 != 1; };
+  std::function<bool(uint64_t)> exact = [](uint64_t step) { return step % 4 != 2; };
+  std::function<bool(uint64_t)> speculateNext = [](uint64_t step) { return step % 5 != 3; };
 
   BackendHooks hooks() {
     BackendHooks result;
@@ -89,7 +97,7 @@ struct Host {
       host->verdicts.push_back(step);
       bool applied = host->apply(step);
       host->appliedBefore[(step + 1) % 64] = host->appliedBefore[step % 64] + applied;
-      return applied;
+      return Decision{applied, applied && host->exact(step), host->speculateNext(step)};
     };
     result.report = [](void *user, uint64_t, int32_t, const void *source, size_t bytes) {
       auto *data = static_cast<const unsigned char *>(source);
@@ -99,12 +107,22 @@ struct Host {
   }
 };
 
-/// Runs `steps` steps one command after another. `arenas` holds the bytes.
+/// Exchanges the bytes of every shadow and its pair.
+inline void exchangePairs(const Program &program, std::vector<std::vector<char>> &arenas) {
+  for (const Tensor &shadow : program.tensors)
+    if (shadow.role == Role::Shadow) {
+      char *arena = arenas[shadow.space].data();
+      std::swap_ranges(arena + shadow.offset, arena + shadow.offset + shadow.bytes, arena + program.tensors[shadow.copyOf].offset);
+    }
+}
+
+/// Runs `steps` steps one command after another; an applied step exchanges bytes where a backend exchanges places. `arenas` holds the bytes.
 inline void runSequentially(const Program &program, const std::vector<fb_kernel_fn> &kernels, uint64_t steps, Host &host,
                             std::vector<std::vector<char>> &arenas) {
   BackendHooks hooks = host.hooks();
   std::vector<char> scratch(program.scratchBytes + 64);
-  bool applied = false;
+  Decision decision;
+  bool speculates = true;
   auto run = [&](const Command &command, uint64_t step, uint64_t micro) {
     std::vector<void *> operands;
     for (const Range &range : command.operands)
@@ -126,14 +144,14 @@ inline void runSequentially(const Program &program, const std::vector<fb_kernel_
       hooks.scalars(hooks.user, step, uint32_t(command.index), static_cast<float *>(operands[0]), program.scalarResults);
       break;
     case CommandKind::Verdict:
-      applied = hooks.verdict(hooks.user, step, static_cast<float *>(operands[0]));
+      decision = hooks.verdict(hooks.user, step, static_cast<float *>(operands[0]));
       break;
     case CommandKind::Report:
       hooks.report(hooks.user, micro, command.index, operands[0], command.operands[0].bytes);
       break;
     }
   };
-  for (uint64_t step = 0; step < steps; ++step)
+  for (uint64_t step = 0; step < steps; ++step) {
     for (uint64_t k = 0; k < program.accumulate; ++k)
       for (const Command &command : program.step) {
         bool last = k + 1 == program.accumulate, runs = true;
@@ -142,11 +160,18 @@ inline void runSequentially(const Program &program, const std::vector<fb_kernel_
         case Predicate::FirstMicro: runs = k == 0; break;
         case Predicate::LaterMicro: runs = k != 0; break;
         case Predicate::LastMicro: runs = last; break;
-        case Predicate::Apply: runs = last && applied; break;
+        case Predicate::Apply: runs = last && decision.applied; break;
+        case Predicate::Speculate: runs = last && speculates; break;
+        case Predicate::Redo: runs = last && decision.applied && !(speculates && decision.asSpeculated); break;
+        case Predicate::Restore: runs = last && !decision.applied && speculates; break;
         }
         if (runs)
           run(command, step, step * program.accumulate + k);
       }
+    if (decision.applied)
+      exchangePairs(program, arenas);
+    speculates = decision.speculateNext;
+  }
 }
 
 } // namespace forebay::testing

@@ -63,10 +63,10 @@ LogicalResult AsyncDispatchOp::verifySymbolUses(SymbolTableCollection &symbols) 
   if (!kernel)
     return emitOpError() << "names no kernel: " << getKernelAttr();
   FunctionType type = function.getFunctionType();
-  // An update that speculates does not read the verdict, its last input; one in mixed precision also writes the weight in the compute type.
+  // An update in mixed precision also writes the weight in the compute type.
   bool isUpdate = kernel.getOpClass() == OpClass::Optimizer;
-  if (isUpdate && getInputs().size() + 1 >= type.getNumInputs() && getInputs().size() <= type.getNumInputs() &&
-      getOutputs().size() >= type.getNumResults() && getOutputs().size() <= type.getNumResults() + 1)
+  if (isUpdate && getInputs().size() == type.getNumInputs() && getOutputs().size() >= type.getNumResults() &&
+      getOutputs().size() <= type.getNumResults() + 1)
     return success();
   if (getInputs().size() != type.getNumInputs() || getOutputs().size() != type.getNumResults() + (kernel.getWorkspace() > 0))
     return emitOpError() << "has " << getInputs().size() << " inputs and " << getOutputs().size() << " outputs; " << getKernelAttr() << " has the type "

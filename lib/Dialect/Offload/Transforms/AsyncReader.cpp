@@ -82,8 +82,17 @@ private:
       buffer.argument = arg.getArgNumber();
       if (auto copy = function.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), "offload.copy_of"))
         buffer.copyOf = copy.getInt();
+      if (buffer.role == forebay::Role::Shadow && !isShadow(buffer))
+        return function.emitError() << "argument " << arg.getArgNumber() << ", a shadow, needs offload.copy_of with the number of an earlier argument of its type";
     }
     return success();
+  }
+
+  bool isShadow(const planning::Buffer &buffer) const {
+    if (buffer.copyOf < 0 || buffer.copyOf >= buffer.argument)
+      return false;
+    const planning::Buffer &of = step.schedule.buffers[buffer.copyOf];
+    return of.space == buffer.space && of.bytes == buffer.bytes && (of.role == forebay::Role::Parameter || of.role == forebay::Role::Moment);
   }
 
   /// `values` as ranges, with the part of `slices` that begins at value `first`.

@@ -9,6 +9,7 @@
 #include "forebay/Dialect/Train/IR/Train.h"
 #include "forebay/Planning/Layout.h"
 #include "forebay/Planning/Packer.h"
+#include "forebay/Planning/Simulator.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -156,9 +157,11 @@ private:
       return overBudget(*step, *machine, layout);
 
     std::vector<Command> commands = makeCommands(step->schedule, layout);
-    uint32_t events = planning::deriveWaits(commands, machine->queues.size(), accumulate.getInt());
+    uint32_t events = planning::deriveWaits(commands, machine->queues.size(), accumulate.getInt(), planning::shadowPairs(step->schedule, layout));
     CmdEmitter(function, *step, *machine, layout).run(commands);
     Builder b(module.getContext());
+    if (machine->timed() && llvm::any_of(commands, [](const Command &c) { return c.predicate == forebay::Predicate::Speculate; }))
+      module->setAttr("offload.reject_limit", b.getF64FloatAttr(planning::rejectLimit(planning::modelOf(step->schedule, layout, *machine, accumulate.getInt()))));
     SmallVector<NamedAttribute> arenas;
     for (auto [i, space] : llvm::enumerate(machine->spaces))
       arenas.push_back(b.getNamedAttr(space.name, b.getI64IntegerAttr(layout.spaces[i].arenaBytes)));

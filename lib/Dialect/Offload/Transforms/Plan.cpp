@@ -91,7 +91,7 @@ private:
     for (auto [i, buffer] : llvm::enumerate(schedule.buffers)) {
       if (!buffer.persistent)
         continue;
-      assert((buffer.argument >= 0 || buffer.copyOf >= 0) && "what lives for ever is an argument or a copy of one");
+      assert((buffer.argument >= 0 || buffer.copyOf >= 0 || !buffer.initial.empty()) && "what lives for ever is an argument, a copy of one, or a constant");
       (buffer.argument >= 0 ? order : copies).push_back(i);
     }
     llvm::sort(order, [&](uint32_t x, uint32_t y) { return schedule.buffers[x].argument < schedule.buffers[y].argument; });
@@ -119,9 +119,12 @@ private:
         attrs.erase("train.donate");
         if (auto it = group.find(from.argument); it != group.end())
           attrs.set("offload.group", b.getI64IntegerAttr(it->second));
-      } else {
+      } else if (from.copyOf >= 0) {
         attrs.set("offload.copy_of", b.getI64IntegerAttr(argumentNumber[from.copyOf]));
         attrs.set("train.name", b.getStringAttr(schedule.buffers[from.copyOf].label));
+      } else {
+        attrs.set("offload.initial", b.getDenseF32ArrayAttr(from.initial));
+        attrs.set("train.name", b.getStringAttr(from.label));
       }
       attrs.set("offload.role", offload::RoleAttr::get(b.getContext(), static_cast<offload::Role>(from.role)));
       function.setArgAttrs(number, attrs.getDictionary(b.getContext()));
@@ -263,8 +266,6 @@ private:
 
     Placement placement;
     Schedule schedule;
-    // The host backend, which serves machines without a second stream, runs no updates before the verdict yet.
-    machine->speculation = machine->sideQueue >= 0;
     std::string name;
     if (failed(choose(*step, trained, *machine, name, placement, schedule)))
       return failure();

@@ -99,6 +99,8 @@ private:
     program.binding = text("binding");
     program.placement = text("placement");
     program.events = events.getInt();
+    if (auto limit = module->getAttrOfType<FloatAttr>("offload.reject_limit"))
+      program.rejectLimit = limit.getValueAsDouble();
     program.kernelAbi = FOREBAY_KERNEL_ABI;
     auto precision = module->getAttrOfType<StringAttr>("train.precision");
     program.precision = precision ? precision.str() : "fp32";
@@ -173,6 +175,11 @@ private:
       tensor.trainable = step.getArgAttr(i, train::kTrainableAttr) || tensor.noGradient;
       if (auto copy = step.getArgAttrOfType<IntegerAttr>(i, "offload.copy_of"))
         tensor.copyOf = copy.getInt();
+      if (auto initial = step.getArgAttrOfType<DenseF32ArrayAttr>(i, "offload.initial")) {
+        if (initial.getRawData().size() != tensor.bytes)
+          return step.emitError() << "argument '" << tensor.name << "' has " << tensor.bytes << " bytes, offload.initial " << initial.getRawData().size();
+        tensor.initial.assign(initial.getRawData().begin(), initial.getRawData().end());
+      }
       if (auto group = step.getArgAttrOfType<IntegerAttr>(i, "offload.group"))
         tensor.group = group.getInt();
       if (auto range = step.getArgAttrOfType<DictionaryAttr>(i, train::kRangeAttr)) {

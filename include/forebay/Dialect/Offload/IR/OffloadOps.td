@@ -66,7 +66,8 @@ def Offload_AsyncDispatchOp : Offload_AsyncOp<"dispatch", [AttrSizedOperandSegme
 
     A piece of a flat kernel works on parts of its buffers: `slices` has offset and size in bytes for each input and output (absent:
     whole buffers); `params`, `tiles`, `flops` (executed), `traffic` replace those of the kernel.
-    An update (class `optimizer`) may lack its last input, the verdict, where it speculates, and may have one more output, the weight in the compute type.
+    An update (class `optimizer`) may have one more output, the weight in the compute type. Where it speculates, its verdict is a constant: an argument of the function
+    with `offload.initial`.
     `parameter`: number of the argument whose update or norm this is.
   }];
   let arguments = (ins Offload_EngineAttr:$engine, FlatSymbolRefAttr:$kernel,
