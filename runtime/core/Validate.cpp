@@ -178,17 +178,18 @@ private:
         if (!last)
           return fail(where(command, i), "verdict that is not at the last micro-step");
         verdict = int64_t(i);
-      } else if (command.predicate == Predicate::Speculate && verdict >= 0) {
-        return fail(where(command, i), "speculates on a verdict that is known");
       } else if (afterVerdict(command.predicate) && verdict < 0) {
         return fail(where(command, i), "runs on a verdict that comes later or never");
       }
     }
     if (!pairs.empty() && verdict < 0)
       return fail("program", "shadows in a program without a verdict");
-    for (const Command &command : program.step)
+    for (const Command &command : program.step) {
       if (command.kind == CommandKind::Scalars && verdict < 0)
         return fail(command.label, "scalars in a program without a verdict");
+      if (command.predicate == Predicate::Speculate && verdict < 0)
+        return fail(command.label, "speculates in a program without a verdict");
+    }
     for (size_t i = 0; i < program.flush.size(); ++i)
       if (program.flush[i].kind == CommandKind::Verdict)
         return fail(where(program.flush[i], program.step.size() + i), "verdict in the flush list");

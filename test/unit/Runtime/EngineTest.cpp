@@ -644,7 +644,17 @@ TEST(Validate, NamesWhatIsWrong) {
       p.step[find(p, CommandKind::Verdict)].kind = CommandKind::Report;
       p.step.back().predicate = predicate;
     });
-  expect("speculates on a verdict that is known", [](Program &p) { p.step.back().predicate = Predicate::Speculate; });
+  expect("speculates in a program without a verdict", [](Program &p) {
+    p.tensors.resize(1);
+    p.step[find(p, CommandKind::Verdict)].kind = CommandKind::Report;
+    for (Command &command : p.step)
+      if (afterVerdict(command.predicate))
+        command.predicate = Predicate::Always;
+    for (Command &command : p.step)
+      if (command.kind == CommandKind::Scalars)
+        command.kind = CommandKind::Report;
+    p.step.back().predicate = Predicate::Speculate;
+  });
   expect("comes later or never", [](Program &p) {
     p.step[0].predicate = Predicate::Apply;
     p.step[find(p, CommandKind::Verdict)].kind = CommandKind::Report;
