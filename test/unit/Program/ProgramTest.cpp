@@ -33,7 +33,7 @@ static Program makeProgram() {
   p.dataFiles = {{"model.data", 12, 13, true}};
   p.spaces = {{"hbm", 14, 15}, {"host", 16, 17}};
   p.queues = {{"gpu", true}, {"h2d", false}};
-  Tensor t{"w", Role::WeightCopy, DType::Bool, {2, 0, -3}, 1, 18, 19, "file", 20, true, true, 21, 22, true, true, -23, 24, -25};
+  Tensor t{"w", Role::WeightCopy, DType::Bool, {2, 0, -3}, 1, 18, 19, "file", 20, true, true, 21, std::string("\0\1\2", 3), 22, true, true, -23, 24, -25};
   p.tensors = {t, t};
   p.tensors[1].name = "";
   p.kernels = {{"gemm", false}, {"update", true}};

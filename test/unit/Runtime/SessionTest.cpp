@@ -226,6 +226,89 @@ TEST(Session, ClippingIsCounted) {
     EXPECT_NEAR(tensor(*opened.session, "layer.weight")[i], reference.w[i], 1e-5);
 }
 
+/// Losses, norms, weights and moments with updates before the verdict are those without, to the last bit: where they are committed, redone because they were clipped,
+/// dropped because of a NaN, and while speculation is off.
+TEST(Session, SpeculationChangesNoBit) {
+  for (uint32_t k : {1u, 3u})
+    for (double clipNorm : {0.0, k == 1 ? 2.0 : 1.5}) // some steps are over it
+      for (double limit : {1.0, 0.1})
+        for (unsigned seed : {0u, 1u, 2u}) {
+          SCOPED_TRACE("K " + std::to_string(k) + " clip " + std::to_string(clipNorm) + " limit " + std::to_string(limit) + " seed " + std::to_string(seed));
+          Folder folder;
+          TinyOptions tiny;
+          tiny.offload = true;
+          tiny.accumulate = k;
+          tiny.clip = clipNorm > 0;
+          tiny.clipNorm = clipNorm;
+          SessionOptions options;
+          options.threads = 1 + seed;
+          options.delays = seed != 0;
+          options.delaySeed = seed;
+          options.fault = true;
+          options.faultStep = 6;
+          options.faultPattern = "embed";
+          Opened plain = open(folder, tiny, options);
+          tiny.speculate = true;
+          tiny.rejectLimit = limit;
+          Opened opened = open(folder, tiny, options);
+          ASSERT_TRUE(plain.session && opened.session);
+          EXPECT_FALSE(plain.session->speculates());
+          EXPECT_TRUE(opened.session->speculates());
+          std::vector<StepResult> wanted, got;
+          // In goes of an odd number of steps: what is read between them lies in the shadows every other time.
+          for (int go = 0; go < 5; ++go) {
+            plain.session->run(5, [&](const StepResult &r) { wanted.push_back(r); });
+            opened.session->run(5, [&](const StepResult &r) { got.push_back(r); });
+            EXPECT_EQ(state(*opened.session), state(*plain.session)) << go;
+          }
+          double rejected = 0; // with weights that fall by 1/16 a step
+          Speculation counts;
+          for (size_t i = 0; i < wanted.size(); ++i) {
+            EXPECT_EQ(got[i].loss, wanted[i].loss);
+            EXPECT_EQ(std::isnan(got[i].norm), std::isnan(wanted[i].norm));
+            EXPECT_TRUE(got[i].norm == wanted[i].norm || std::isnan(got[i].norm));
+            EXPECT_EQ(got[i].applied, wanted[i].applied);
+            EXPECT_EQ(got[i].clipped, wanted[i].clipped);
+            EXPECT_EQ(got[i].speculated, rejected <= limit);
+            EXPECT_EQ(got[i].committed, got[i].speculated && got[i].applied && !got[i].clipped);
+            rejected += ((!got[i].applied || got[i].clipped) - rejected) / 16;
+            counts.speculated += got[i].speculated;
+            counts.committed += got[i].committed;
+            counts.redone += got[i].speculated && got[i].clipped;
+            counts.skipped += got[i].speculated && !got[i].applied;
+          }
+          const Speculation &said = opened.session->speculation();
+          EXPECT_EQ(said.speculated, counts.speculated);
+          EXPECT_EQ(said.committed, counts.committed);
+          EXPECT_EQ(said.redone, counts.redone);
+          EXPECT_EQ(said.skipped, counts.skipped);
+          EXPECT_EQ(said.speculated, said.committed + said.redone + said.skipped);
+          EXPECT_FALSE(wanted[5].applied);
+          EXPECT_GT(said.committed, 0u);
+          EXPECT_EQ(said.redone > 0, clipNorm > 0);
+          EXPECT_EQ(said.speculated == 25, limit == 1 || clipNorm == 0) << "off for a while";
+        }
+}
+
+/// What a user writes between steps is what the next step reads, wherever the last one left the parameter.
+TEST(Session, WritesMeetTheCommittedPlace) {
+  Folder folder;
+  TinyOptions tiny;
+  tiny.offload = true;
+  Opened plain = open(folder, tiny, {});
+  tiny.speculate = true;
+  Opened opened = open(folder, tiny, {});
+  const std::vector<float> values = {0.5f, -0.25f, 2};
+  for (Opened *one : {&plain, &opened}) {
+    one->session->run(3, nullptr);
+    one->session->write(one->session->find("layer.weight"), values.data());
+    one->session->refreshCopies();
+    EXPECT_EQ(tensor(*one->session, "layer.weight"), values);
+    one->session->run(2, nullptr);
+  }
+  EXPECT_EQ(state(*opened.session), state(*plain.session));
+}
+
 /// A bad gradient skips the update: t, moments and schedule stay, the data moves on.
 TEST(Session, NonFiniteGradientsSkip) {
   for (bool offload : {false, true}) {

@@ -5,7 +5,8 @@
 ///
 ///   y[i] = sum_j x[i][j] w[j] + e[id[i]];  loss = mean_i (y[i] - 1)^2;  momentum updates w and e; `f` is frozen, `n` has no gradient
 ///
-/// `Resident` has one space; `Offload` keeps masters and moments in a second one, with weight copies and gradients that are copied.
+/// `Resident` has one space; `Offload` keeps masters and moments in a second one, with weight copies and gradients that are copied. With `speculate` its updates run
+/// before the verdict, into shadows.
 /// Also the plain loops to compare with. Used by the unit tests and by the step.so that the tests of forebay-run use.
 ///
 //===----------------------------------------------------------------------===//
@@ -55,17 +56,18 @@ inline void tinyForwardBackward(void *const *operands, const int64_t *, int32_t,
   }
 }
 
-// parameter, gradient, state, scalars [2] (lr, momentum), verdict [4] -> parameter, state (in place). params {first, count, per tile, K}
+// parameter, gradient, state, scalars [2] (lr, momentum), verdict [4] -> parameter, state (in place or not). params {first, count, per tile, K}
 inline void tinyUpdate(void *const *operands, const int64_t *params, int32_t, int64_t tile, void *) {
-  auto *p = static_cast<float *>(operands[0]);
+  auto *p = static_cast<const float *>(operands[0]);
   auto *g = static_cast<const float *>(operands[1]);
-  auto *m = static_cast<float *>(operands[2]);
+  auto *m = static_cast<const float *>(operands[2]);
   auto *scalars = static_cast<const float *>(operands[3]), *verdict = static_cast<const float *>(operands[4]);
   int64_t begin = tile * params[2], end = std::min(begin + params[2], params[1]);
   for (int64_t i = begin; i < end; ++i) {
     float grad = g[i] / float(params[3]) * verdict[1];
-    m[i] = scalars[1] * m[i] + grad;
-    p[i] = p[i] - scalars[0] * m[i];
+    float next = scalars[1] * m[i] + grad, weight = p[i];
+    static_cast<float *>(operands[6])[i] = next;
+    static_cast<float *>(operands[5])[i] = weight - scalars[0] * next;
   }
 }
 
@@ -97,6 +99,8 @@ struct TinyOptions {
   uint32_t accumulate = 1;
   bool clip = false;
   double clipNorm = 0;
+  bool speculate = false; ///< with `offload`
+  double rejectLimit = 1;
 };
 
 /// Initial weights as they lie in tiny.onnx: w, e, f, n.
@@ -126,6 +130,7 @@ public:
     p.accumulate = options.accumulate;
     p.hasClip = options.clip;
     p.clipNorm = options.clipNorm;
+    p.rejectLimit = options.rejectLimit;
     p.tokensPerMicroStep = kRows;
     p.batch = 2;
     p.sequence = 2;
@@ -218,6 +223,16 @@ private:
     verdict = tensor("verdict", Role::Control, DType::F32, {4}, masterSpace());
     scalars0 = tensor("scalars.0", Role::Control, DType::F32, {2}, masterSpace());
     scalars1 = tensor("scalars.1", Role::Control, DType::F32, {2}, masterSpace());
+    if (options.speculate) {
+      assumed = tensor("assumed", Role::Control, DType::F32, {4}, 1);
+      const float values[] = {0, 1, 1, -1};
+      program.tensors[assumed].initial.assign(reinterpret_cast<const char *>(values), sizeof values);
+      for (uint32_t of : {w, e, mw, me}) {
+        const Tensor home = program.tensors[of];
+        next[of] = tensor(home.name, Role::Shadow, home.type, home.shape, home.space);
+        program.tensors[next[of]].copyOf = int32_t(of);
+      }
+    }
     for (size_t i = 0; i < program.tensors.size(); ++i) {
       const Tensor &t = program.tensors[i];
       program.values.push_back({t.name, t.role, t.space, t.offset, t.bytes, 0, 0, true});
@@ -263,6 +278,8 @@ private:
     if (options.offload)
       for (auto [from, to, label] : {std::tuple(sumw, sw, "layer.weight"), std::tuple(sume, se, "embed.weight")})
         add(CommandKind::Copy, d2h, label, "backward", {at(from, Access::Read), at(to, Access::Write)}, Predicate::LastMicro);
+    add(CommandKind::Scalars, cpu, "scalars", "update", {at(scalars0, Access::Write)}, Predicate::LastMicro).index = 0;
+    add(CommandKind::Scalars, cpu, "scalars", "update", {at(scalars1, Access::Write)}, Predicate::LastMicro).index = 1;
     for (auto [gradient, partial, parameter] : {std::tuple(sw, nw, w), std::tuple(se, ne, e)}) {
       Command &c = add(CommandKind::Dispatch, cpu, "norm", "verdict", {at(gradient, Access::Read), at(partial, Access::Write)}, Predicate::LastMicro);
       c.kernel = 2;
@@ -270,20 +287,32 @@ private:
       c.tiles = {1};
       c.tensor = int32_t(parameter);
     }
+    if (options.speculate)
+      updates(Predicate::Speculate, assumed);
     Command &decide = add(CommandKind::Dispatch, cpu, "verdict", "verdict",
                           {at(nw, Access::Read), at(ne, Access::Read), at(verdict, Access::Write)}, Predicate::LastMicro);
     decide.kernel = 3;
     decide.params = {2, options.clip, kernels::toBits(options.clipNorm), 1, 1};
     decide.tiles = {1};
-    add(CommandKind::Scalars, cpu, "scalars", "update", {at(scalars0, Access::Write)}, Predicate::LastMicro).index = 0;
-    add(CommandKind::Scalars, cpu, "scalars", "update", {at(scalars1, Access::Write)}, Predicate::LastMicro).index = 1;
     add(CommandKind::Verdict, cpu, "verdict", "verdict", {at(verdict, Access::Read)}, Predicate::LastMicro);
+    updates(options.speculate ? Predicate::Redo : Predicate::Apply, verdict);
+    if (options.speculate)
+      for (auto [from, to, label] : {std::tuple(w, wc, "layer.weight"), std::tuple(e, ec, "embed.weight")})
+        add(CommandKind::Copy, h2d, label, "update", {at(from, Access::Read), at(to, Access::Write)}, Predicate::Restore);
+    waits();
+    for (Value &value : program.values)
+      value.last = uint32_t(program.step.size() - 1);
+  }
+
+  /// Both parameters, then their copies; into shadows if there are any.
+  void updates(Predicate predicate, uint32_t said) {
+    auto target = [&](uint32_t of) { return next.count(of) ? next[of] : of; };
     for (auto [parameter, gradient, moment, scalars] : {std::tuple(w, sw, mw, scalars0), std::tuple(e, se, me, scalars1)}) {
       int64_t count = int64_t(program.tensors[parameter].bytes / 4);
-      Command &c = add(CommandKind::Dispatch, cpu, "update", "update",
+      Command &c = add(CommandKind::Dispatch, "cpu", "update", "update",
                        {at(parameter, Access::Read), at(gradient, Access::Read), at(moment, Access::Read), at(scalars, Access::Read),
-                        at(verdict, Access::Read), at(parameter, Access::Write), at(moment, Access::Write)},
-                       Predicate::Apply);
+                        at(said, Access::Read), at(target(parameter), Access::Write), at(target(moment), Access::Write)},
+                       predicate);
       c.kernel = 1;
       c.params = {0, count, 2, int64_t(options.accumulate)};
       c.tiles = {(count + 1) / 2};
@@ -291,26 +320,25 @@ private:
     }
     if (options.offload)
       for (auto [from, to, label] : {std::tuple(w, wc, "layer.weight"), std::tuple(e, ec, "embed.weight")})
-        add(CommandKind::Copy, h2d, label, "update", {at(from, Access::Read), at(to, Access::Write)}, Predicate::Apply);
-    waits();
-    for (Value &value : program.values)
-      value.last = uint32_t(program.step.size() - 1);
+        add(CommandKind::Copy, "h2d", label, "update", {at(target(from), Access::Read), at(to, Access::Write)}, predicate);
   }
 
-  /// Every pair of commands on different queues that must not overlap; also verdict against what depends on it.
+  /// Every pair of commands on different queues that must not overlap (each of a pair of tensors counts as both); also verdict against what depends on it.
   void waits() {
     std::vector<Command> &step = program.step;
     program.events = uint32_t(step.size());
-    auto conflict = [](const Command &a, const Command &b) {
+    const Pairs pairs(program);
+    auto conflict = [&](const Command &a, const Command &b) {
       auto decides = [](const Command &c) { return c.kind == CommandKind::Verdict; };
-      auto depends = [](const Command &c) { return c.kind == CommandKind::Scalars || c.predicate == Predicate::Apply; };
+      auto depends = [](const Command &c) { return c.kind == CommandKind::Scalars || c.predicate >= Predicate::Apply; };
       if ((decides(a) && depends(b)) || (decides(b) && depends(a)))
         return true;
-      for (const Range &r : a.operands)
-        for (const Range &s : b.operands)
-          if (r.space == s.space && r.offset < s.offset + s.bytes && s.offset < r.offset + r.bytes &&
-              ((uint8_t(r.access) | uint8_t(s.access)) & 2) != 0)
-            return true;
+      for (const Range &given : a.operands)
+        for (const Range &r : {given, pairs.exchanged(given).value_or(given)})
+          for (const Range &s : b.operands)
+            if (r.space == s.space && r.offset < s.offset + s.bytes && s.offset < r.offset + r.bytes &&
+                ((uint8_t(r.access) | uint8_t(s.access)) & 2) != 0)
+              return true;
       return false;
     };
     for (size_t i = 0; i < step.size(); ++i) {
@@ -324,7 +352,8 @@ private:
   TinyOptions options;
   Program program;
   uint32_t x = 0, ids = 0, w = 0, e = 0, mw = 0, me = 0, wc = 0, ec = 0, loss = 0, dw = 0, de = 0, sumw = 0, sume = 0, sw = 0, se = 0;
-  uint32_t nw = 0, ne = 0, verdict = 0, scalars0 = 0, scalars1 = 0;
+  uint32_t nw = 0, ne = 0, verdict = 0, scalars0 = 0, scalars1 = 0, assumed = 0;
+  std::map<uint32_t, uint32_t> next; ///< tensor: its shadow
 };
 
 inline Program tinyProgram(const TinyOptions &options) { return TinyBuilder(options).build(); }
