@@ -60,7 +60,7 @@ private:
     choices.undoInPlace = undoInPlace;
     choices.castOnDevice = true;
     choices.uploadLag = 1;
-    choices.buckets.assign(space.buckets.size(), space.problem.accumulate == 1 ? UpdateWay::HostSpeculative : UpdateWay::Host);
+    choices.buckets.assign(space.buckets.size(), UpdateWay::HostSpeculative);
     if (flow) {
       for (const TrainedParameter &p : space.trained)
         choices.flows[p.argument] = true;

@@ -74,7 +74,7 @@ Counts count(const Program &program) {
       auto &entry = result.kernels[program.kernels[command.kernel].name];
       ++entry.first;
       entry.second += command.cost.flops;
-    } else if (command.kind == CommandKind::Copy) {
+    } else if (command.kind == CommandKind::Copy && command.predicate != Predicate::Redo && command.predicate != Predicate::Restore) {
       for (size_t i = 0; i + 1 < command.operands.size(); i += 2)
         result.copied[{program.spaces[command.operands[i].space].name, program.spaces[command.operands[i + 1].space].name}] +=
             command.operands[i].bytes;

@@ -89,6 +89,8 @@ struct PlanReport {
   uint64_t workspaceBytes = 0;      ///< of libraries
   uint64_t copied[2] = {0, 0};      ///< bytes that one micro-step copies up (to the first space), down (from it)
   FlowReport flow;
+  uint64_t speculative = 0; ///< updates that run before the verdict
+  double rejectLimit = 1;   ///< Program::rejectLimit
   size_t commands = 0, waits = 0;
 
   std::optional<TimeReport> time;
