@@ -371,9 +371,41 @@ void ScheduleBuilder::renumber() {
   change(schedule.verdict);
 }
 
+/// Decisions that contradict each other: a policy from elsewhere or a plan that somebody has changed may hold them. What is then wrong, or nothing.
+static std::string contradiction(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement) {
+  for (size_t b = 0; b < placement.buckets.size(); ++b) {
+    const BucketPlacement &place = placement.bucketPlacements[b];
+    std::string bucket = "bucket " + std::to_string(b);
+    bool beside = place.gradientSpace == machine.computeSpace;
+    uint32_t queue = place.updateQueue;
+    if (queue != machine.hostQueue && queue != machine.computeQueue && static_cast<int32_t>(queue) != machine.sideQueue)
+      return bucket + " is updated on " + machine.queues[queue].name + ", which computes nothing";
+    if (machine.offloads() && beside == (queue == machine.hostQueue))
+      return bucket + " is updated on " + machine.queues[queue].name + ", and its gradients are in " + machine.spaces[place.gradientSpace].name;
+    if (place.time == UpdateTime::Speculative && place.gradientWaits && !beside && problem.accumulate == 1)
+      return bucket + " is updated before the verdict with gradients that wait for it";
+    if (place.streamed && (!beside || problem.accumulate > 1))
+      return bucket + " streams its state, but its gradients are " + (beside ? "summed over micro-steps beside it" : "on the host");
+    for (const Piece &piece : placement.buckets[b].pieces) {
+      const TrainedParameter &p = trained[piece.parameter];
+      std::vector<uint32_t> arguments = p.states;
+      arguments.push_back(p.argument);
+      for (uint32_t argument : arguments)
+        if (placement.arguments[argument].home != (place.streamed ? machine.hostSpace : place.gradientSpace))
+          return bucket + (place.streamed ? " streams '" : " updates '") + problem.values[problem.arguments[argument].value].label + "', whose home is " +
+                 machine.spaces[placement.arguments[argument].home].name + (place.streamed ? "" : ", beside its gradients in " + machine.spaces[place.gradientSpace].name);
+      if (problem.accumulate > 1 && p.accumulator >= 0 && placement.arguments[p.accumulator].home != place.gradientSpace)
+        return bucket + " sums gradients in " + machine.spaces[place.gradientSpace].name + ", and the sums have their home elsewhere";
+    }
+  }
+  return "";
+}
+
 Schedule planning::buildSchedule(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement,
                                  std::string &error) {
   assert(placement.arguments.size() == problem.arguments.size());
   assert(placement.buckets.size() == placement.bucketPlacements.size());
+  if (error = contradiction(problem, trained, machine, placement); !error.empty())
+    return {};
   return ScheduleBuilder(problem, trained, machine, placement, error).run();
 }

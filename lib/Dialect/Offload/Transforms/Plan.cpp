@@ -282,17 +282,18 @@ private:
     return llvm::join(llvm::map_range(machine.spaces, [](auto &space) { return space.name + "=1GiB"; }), ",");
   }
 
+  InFlightDiagnostic complain(StepProblem &step, const Twine &why) { return module(step).emitError() << "--plan=" << planFile.getValue() << ": " << why; }
+
   /// Takes the decisions of a saved plan.
   LogicalResult takePlan(StepProblem &step, const std::vector<planning::TrainedParameter> &trained, const Machine &machine, std::string &name, Placement &placement) {
     planning::PlanFile file;
     std::string error;
-    auto complain = [&](const Twine &why) { return (module(step).emitError() << "--plan=" << planFile.getValue() << ": " << why); };
     if (!planning::readPlan(planFile, file, error))
-      return complain(error).attachNote() << "forebay-compile --plan-only -o FILE writes plans";
+      return complain(step, error).attachNote() << "forebay-compile --plan-only -o FILE writes plans";
     if (file.program.machine != machine.name)
-      return complain("the plan was made for machine '" + file.program.machine + "', not '" + machine.name + "'").attachNote() << "give --machine as it was then";
+      return complain(step, "the plan was made for machine '" + file.program.machine + "', not '" + machine.name + "'").attachNote() << "give --machine as it was then";
     if (!planning::parsePlacement(file.program.placement, step.problem, trained, machine, placement, error))
-      return complain("the plan cannot be used: " + error).attachNote() << "make it again with --plan-only -o and the same model and options";
+      return complain(step, "the plan cannot be used: " + error).attachNote() << "make it again with --plan-only -o and the same model and options";
     placement.decisions.push_back({"all", "Forced", true, "the decisions of a saved plan", {}});
     name = file.program.policy;
     return success();
@@ -310,6 +311,8 @@ private:
         return failure();
     }
     schedule = buildSchedule(step.problem, trained, machine, placement, error);
+    if (!error.empty() && !planFile.empty())
+      return complain(step, "the plan cannot be used: " + error);
     if (!error.empty())
       return step.function->emitError() << error;
     return success();
