@@ -36,7 +36,8 @@ bool forebay::rt::writeTrace(const Session &session, const std::string &path, ui
       std::string label = command.label;
       if (label.empty())
         label = command.kernel >= 0 ? program.kernels[command.kernel].name : "command";
-      std::string text = ", \"name\": " + jsonString(label) + ", \"cat\": " + jsonString(command.phase) + ", \"args\": {";
+      std::string text = ", \"name\": " + jsonString(label) + ", \"cat\": " + jsonString(command.phase) + ", \"args\": {\"command\": " +
+                         std::to_string(middle.size()) + ", ";
       if (command.kernel >= 0)
         text += "\"kernel\": " + jsonString(program.kernels[command.kernel].name) + ", ";
       middle.push_back(text);
