@@ -106,9 +106,10 @@ void WorkerGroup::help(unsigned worker) {
   uint32_t seen = 0;
   while (true) {
     tickets.wait(seen + 1, spins);
+    // In this order: the ticket that the destructor adds is only taken for a job if it was not there yet, and then it is waited for again.
+    seen = tickets.load();
     if (quit.load())
       return;
-    seen = tickets.load();
     work(seen, scratch[worker].get());
   }
 }

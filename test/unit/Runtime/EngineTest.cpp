@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TestProgram.h"
+#include "WorkerGroup.h"
 
 #include <atomic>
 #include <cmath>
@@ -659,6 +660,25 @@ TEST(Validate, NamesWhatIsWrong) {
     p.step[0].predicate = Predicate::Apply;
     p.step[find(p, CommandKind::Verdict)].kind = CommandKind::Report;
   });
+}
+
+/// The destructor calls right after the last job, when helpers may still be on their way to it.
+TEST(WorkerGroup, EndsWhileHelpersAreLate) {
+  std::atomic<uint64_t> ran{0};
+  host::Job job;
+  job.kernel = [](void *const *operands, const int64_t *, int32_t, int64_t, void *) { ++*static_cast<std::atomic<uint64_t> *>(operands[0]); };
+  void *operands[] = {&ran};
+  job.operands = operands;
+  job.phaseEnd = {4};
+  job.tiles = 4;
+  job.parallel = true;
+  constexpr uint64_t kRounds = 3000;
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    host::WorkerGroup workers(4, 0, round % 2 * 100, nullptr, nullptr);
+    workers.enter();
+    workers.run(job);
+  }
+  EXPECT_EQ(ran.load(), 4 * kRounds);
 }
 
 } // namespace
