@@ -1,7 +1,6 @@
 //===- Auto.cpp - Policy auto beside the others and the bound -------------===//
 //
-// usage: bench/auto [--json FILE] [--machine=NAME] [--quick] [--threads=N]. What
-// is compared and how to read it: docs/benchmarks/auto.md.
+// What is compared, how to read it and the options: docs/benchmarks/auto.md.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,12 +10,17 @@
 #include "forebay/Planning/Layout.h"
 #include "forebay/Planning/Simulator.h"
 
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Regex.h"
+
 #include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 using namespace forebay;
@@ -49,28 +53,49 @@ struct Point {
   }
 };
 
+const char *const kPeer = "superoffload in place";
+
 /// One point on one machine.
 struct Result {
   Bound bound;
-  /// Simulated seconds of what fits, by policy. "superoffload in place" is the
-  /// paper's, without memory for shadows.
+  /// Seconds of the command table of what fits, by policy; 0 of what does not.
+  /// kPeer is the paper's, without memory for shadows.
   std::map<std::string, double> seconds;
-  bool recomputes = false; ///< superoffload in place
+  /// Of what is fastest of superoffload and kPeer.
+  bool recomputes = false;
+  /// The faster of superoffload with shadows and undo in place; 0: neither fits.
+  double peer() const {
+    double best = 0;
+    for (const char *name : {"superoffload", kPeer})
+      if (auto it = seconds.find(name);
+          it != seconds.end() && it->second > 0 &&
+          (best == 0 || it->second < best))
+        best = it->second;
+    return best;
+  }
 };
 
-double simulated(const Problem &problem,
-                 const std::vector<TrainedParameter> &trained,
-                 const Machine &machine, const PlacementPolicy &policy,
-                 bool *recomputes = nullptr) {
+/// A simulated step: seconds of the command table, with its waits for bytes; 0
+/// if the plan has no addresses within the memories.
+struct Step {
+  double seconds = 0;
+  bool recomputes = false;
+};
+
+Step simulated(const Problem &problem,
+               const std::vector<TrainedParameter> &trained,
+               const Machine &machine, const PlacementPolicy &policy) {
   Placement placement = policy.place(problem, trained, machine);
   std::string error;
   Schedule schedule =
       buildSchedule(problem, trained, machine, placement, error);
   if (!error.empty() || !estimate(schedule, machine).fits(machine))
-    return 0;
-  if (recomputes)
-    *recomputes = !placement.recomputes.empty();
-  return simulate(modelOf(schedule, machine, problem.accumulate)).stepSeconds;
+    return {};
+  Layout layout = layOut(schedule, machine);
+  if (!layout.fits(machine))
+    return {};
+  SimModel model = modelOf(schedule, layout, machine, problem.accumulate);
+  return {simulate(model).stepSeconds, !placement.recomputes.empty()};
 }
 
 GptShape shapeOf(const Point &point) {
@@ -82,37 +107,88 @@ GptShape shapeOf(const Point &point) {
   return shape;
 }
 
-Result measure(const Point &point, const Machine &machine) {
+/// Steps that were simulated before, in a file with a line for each: a run that
+/// was stopped goes on, and a run can be made in parts.
+class Results {
+public:
+  /// False if the file cannot be written.
+  bool open(const std::string &path) {
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);) {
+      size_t tab = line.rfind('\t');
+      std::istringstream text(tab == std::string::npos ? ""
+                                                       : line.substr(tab + 1));
+      Step step;
+      if (text >> step.seconds >> step.recomputes)
+        known[line.substr(0, tab)] = step;
+    }
+    out.open(path, std::ios::app);
+    return out.good();
+  }
+
+  template <typename Make> Step get(const std::string &key, Make make) {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (auto it = known.find(key); it != known.end())
+        return it->second;
+    }
+    Step step = make();
+    std::lock_guard<std::mutex> lock(mutex);
+    if (out.is_open()) {
+      out.precision(17);
+      out << key << '\t' << step.seconds << ' ' << step.recomputes << std::endl;
+    }
+    return known[key] = step;
+  }
+
+private:
+  std::map<std::string, Step> known;
+  std::ofstream out;
+  std::mutex mutex;
+};
+
+Result measure(const Point &point, const Machine &machine, Results &results) {
   Problem problem = makeGpt(shapeOf(point));
   std::string error, why;
   std::vector<TrainedParameter> trained = trainedParameters(problem, error);
   Result result;
   result.bound = lowerBound(problem, trained, machine);
+  std::string at = machine.name + "\t" + point.name() + "\t";
+  auto add = [&](const std::string &name, const PlacementPolicy &policy) {
+    Step step = results.get(
+        at + name, [&] { return simulated(problem, trained, machine, policy); });
+    result.seconds[name] = step.seconds;
+    if (step.seconds > 0 && step.seconds == result.peer())
+      result.recomputes = step.recomputes;
+  };
   for (const std::string &name : policyNames())
     if (auto policy = findPolicy(name); policy->supports(machine, why))
-      if (double s = simulated(problem, trained, machine, *policy); s > 0)
-        result.seconds[name] = s;
-  if (double s = simulated(problem, trained, machine, *makeSuperOffload(true),
-                           &result.recomputes);
-      s > 0)
-    result.seconds["superoffload in place"] = s;
-  if (double s = simulated(problem, trained, machine, *makeAuto()); s > 0)
-    result.seconds["auto"] = s;
+      add(name, *policy);
+  add(kPeer, *makeSuperOffload(true));
+  add("auto", *makeAuto());
   return result;
 }
 
-/// Calls work(i) for i < n on `threads` threads, with progress.
-template <typename Work>
-void inParallel(size_t n, unsigned threads, const char *what, Work work) {
-  std::atomic<size_t> next{0}, done{0};
+/// Calls work(i) for i < n on `threads` threads, with progress, and show(i) in
+/// the order of i as soon as all before are done.
+template <typename Work, typename Show>
+void inParallel(size_t n, unsigned threads, const char *what, Work work,
+                Show show) {
+  std::atomic<size_t> next{0};
   std::mutex mutex;
+  std::vector<bool> done(n);
+  size_t count = 0, shown = 0;
   std::vector<std::thread> pool;
   for (unsigned t = 0; t < threads; ++t)
     pool.emplace_back([&] {
       for (size_t i; (i = next++) < n;) {
         work(i);
         std::lock_guard<std::mutex> lock(mutex);
-        std::fprintf(stderr, "\r%s: %zu of %zu", what, ++done, n);
+        done[i] = true;
+        std::fprintf(stderr, "\r%s: %zu of %zu", what, ++count, n);
+        for (; shown < n && done[shown]; ++shown)
+          show(shown);
+        std::fflush(stdout);
       }
     });
   for (std::thread &thread : pool)
@@ -130,9 +206,16 @@ struct Mean {
   double value() const { return count ? std::exp(sum / count) : 0; }
 };
 
+struct Options {
+  bool quick = false;
+  unsigned threads = 1;
+  llvm::Regex points{llvm::StringRef(".")}; ///< names of the points that are wanted
+  Results results;
+};
+
 class AutoBench {
 public:
-  AutoBench(bool quick, unsigned threads) : quick(quick), threads(threads) {}
+  explicit AutoBench(Options &options) : o(options), quick(options.quick) {}
 
   void grid(const Machine &machine, bool bars) {
     std::vector<Point> points;
@@ -141,64 +224,52 @@ public:
         for (uint64_t sequence : {1024, 4096, 16384, 32768})
           if (!quick || ((size.layers == 30 || size.layers == 44) &&
                          batch == 1 && sequence == 4096))
-            points.push_back({size, batch, sequence});
+            add(points, {size, batch, sequence});
+    if (points.empty())
+      return;
     std::vector<Result> results(points.size());
-    inParallel(points.size(), threads, machine.name.c_str(), [&](size_t i) {
-      results[i] = measure(points[i], machine);
-    });
     std::printf("\n%s\n%-26s %9s %9s %9s %9s %9s %9s %9s  %7s %7s %s\n",
                 machine.name.c_str(), "seconds", "resident", "zero-offl",
                 "weight-fl", "superoffl", "in place", "auto", "bound", "auto/b.",
                 "gain", "binding");
+    inParallel(
+        points.size(), o.threads, machine.name.c_str(),
+        [&](size_t i) { results[i] = measure(points[i], machine, o.results); },
+        [&](size_t i) { show(points[i], results[i]); });
     Mean gain, toBound;
     double worstBound = 0, worstGain = 1e9, slowest = 0;
     std::string worstAt, gainAt, slowestAt;
-    size_t more = 0;
+    size_t more = 0, never = 0;
     for (size_t i = 0; i < points.size(); ++i) {
       const Result &r = results[i];
-      auto of = [&](const char *name) {
-        auto it = r.seconds.find(name);
-        return it == r.seconds.end() ? 0.0 : it->second;
-      };
-      double best = of("auto"), paper = of("superoffload in place");
-      std::string line;
-      for (const char *name : {"resident", "zero-offload", "weight-flow",
-                               "superoffload", "superoffload in place", "auto"}) {
-        char cell[16];
-        std::snprintf(cell, sizeof cell, of(name) > 0 ? " %9.4f" : "         -",
-                      of(name));
-        line += cell;
-        if (best > 0 && of(name) > 0 && best / of(name) > slowest) {
-          if (std::string(name) == "auto")
-            continue;
-          slowest = best / of(name);
-          slowestAt = points[i].name() + " against " + name;
-        }
-        if (best == 0 && of(name) > 0) {
+      double best = r.seconds.at("auto"), peer = r.peer();
+      for (auto &[name, seconds] : r.seconds) {
+        if (name == "auto" || name == kPeer || seconds == 0)
+          continue; // in place is not exact, and need not fit otherwise
+        if (best == 0) {
           slowest = 99;
           slowestAt = points[i].name() + ": auto fits not, but " + name;
+        } else if (best / seconds > slowest) {
+          slowest = best / seconds;
+          slowestAt = points[i].name() + " against " + name;
         }
       }
-      std::printf("%-26s%s %9.4f  %7.3f %7.3f %s%s\n", points[i].name().c_str(),
-                  line.c_str(), r.bound.seconds,
-                  best > 0 ? best / r.bound.seconds : 0,
-                  best > 0 && paper > 0 ? paper / best : 0,
-                  r.bound.binding.c_str(),
-                  paper > 0 && r.recomputes ? ", superoffload recomputes" : "");
-      if (best == 0)
+      if (best == 0) {
+        ++never;
         continue;
+      }
       toBound.add(best / r.bound.seconds);
       if (best / r.bound.seconds > worstBound) {
         worstBound = best / r.bound.seconds;
         worstAt = points[i].name();
       }
-      if (paper == 0) {
+      if (peer == 0) {
         ++more;
         continue;
       }
-      gain.add(paper / best);
-      if (r.recomputes && paper / best < worstGain) {
-        worstGain = paper / best;
+      gain.add(peer / best);
+      if (r.recomputes && peer / best < worstGain) {
+        worstGain = peer / best;
         gainAt = points[i].name();
       }
     }
@@ -223,7 +294,10 @@ public:
         toBound.value(), 1.05, false);
     bar("time over the bound, largest (" + worstAt + ")", worstBound, 1.15,
         false);
-    std::printf("fits where superoffload does not: %zu points\n", more);
+    std::printf("fits where superoffload does not: %zu points; auto does not fit: "
+                "%zu points\n",
+                more, never);
+    std::fflush(stdout);
   }
 
   /// Layers of width 8192 that fit, batch 1, and what takes the bytes.
@@ -273,7 +347,9 @@ public:
       for (auto [batch, sequence] : {std::pair<uint64_t, uint64_t>{1, 1024},
                                      {1, 4096}, {4, 4096}, {16, 4096}})
         if (!quick || (size.layers == 40 && batch == 1 && sequence == 1024))
-          points.push_back({size, batch, sequence});
+          add(points, {size, batch, sequence});
+    if (points.empty())
+      return;
     PlanOptions none;
     none.deferred = none.streamed = none.flows = none.offload = none.selective =
         none.narrowMoves = false;
@@ -292,16 +368,28 @@ public:
     add("+ weights that flow", &PlanOptions::flows);
     std::vector<std::vector<double>> seconds(
         points.size(), std::vector<double>(steps.size() + 1));
-    inParallel(points.size(), threads, "options", [&](size_t i) {
-      Problem problem = makeGpt(shapeOf(points[i]));
-      std::string error;
-      auto trained = trainedParameters(problem, error);
-      for (size_t k = 0; k < steps.size(); ++k)
-        seconds[i][k] = simulated(problem, trained, machine,
-                                  *makeAuto(steps[k].second, false));
-      seconds[i].back() =
-          simulated(problem, trained, machine, *makeSuperOffload(true));
-    });
+    inParallel(
+        points.size(), o.threads, "options",
+        [&](size_t i) {
+          Problem problem = makeGpt(shapeOf(points[i]));
+          std::string error, at = machine.name + "\t" + points[i].name() + "\t";
+          auto trained = trainedParameters(problem, error);
+          auto of = [&](const std::string &name, const PlacementPolicy &policy) {
+            return o.results
+                .get(at + name,
+                     [&] { return simulated(problem, trained, machine, policy); })
+                .seconds;
+          };
+          for (size_t k = 0; k < steps.size(); ++k)
+            seconds[i][k] = of("auto: " + steps[k].first,
+                               *makeAuto(steps[k].second, false));
+          double shadows = of("superoffload", *makeSuperOffload()),
+                 inPlace = of(kPeer, *makeSuperOffload(true));
+          seconds[i].back() = shadows == 0 || (inPlace > 0 && inPlace < shadows)
+                                  ? inPlace
+                                  : shadows;
+        },
+        [](size_t) {});
     std::printf("\nwhat each option is worth on %s: superoffload's time over "
                 "that of auto with the options so far, geometric mean\n%-50s "
                 "%9s %9s %9s\n",
@@ -339,6 +427,29 @@ public:
   }
 
 private:
+  void add(std::vector<Point> &points, const Point &point) const {
+    if (o.points.match(point.name()))
+      points.push_back(point);
+  }
+
+  static void show(const Point &point, const Result &r) {
+    std::string line;
+    for (const char *name : {"resident", "zero-offload", "weight-flow",
+                             "superoffload", kPeer, "auto"}) {
+      char cell[16] = "         -";
+      auto it = r.seconds.find(name);
+      if (it != r.seconds.end() && it->second > 0)
+        std::snprintf(cell, sizeof cell, " %9.4f", it->second);
+      line += cell;
+    }
+    double best = r.seconds.at("auto"), peer = r.peer();
+    std::printf("%-26s%s %9.4f  %7.3f %7.3f %s%s\n", point.name().c_str(),
+                line.c_str(), r.bound.seconds,
+                best > 0 ? best / r.bound.seconds : 0,
+                best > 0 && peer > 0 ? peer / best : 0, r.bound.binding.c_str(),
+                peer > 0 && r.recomputes ? ", superoffload recomputes" : "");
+  }
+
   static bool fits(uint64_t layers, uint64_t sequence, const Machine &machine,
                    Schedule &schedule) {
     GptShape shape;
@@ -370,37 +481,54 @@ private:
     return std::fclose(file) == 0;
   }
 
-  bool quick;
-  unsigned threads;
+  Options &o;
+  const bool quick;
   std::vector<Row> rows;
 };
 
 } // namespace
 
 int main(int argc, char **argv) {
-  std::string json;
+  std::string json, only;
   std::vector<std::string> names{"gh200-96", "gh200-144"};
-  bool quick = false;
-  unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  Options options;
+  options.threads = std::max(1u, std::thread::hardware_concurrency());
   for (int i = 1; i < argc; ++i) {
     std::string arg = argv[i];
+    auto value = [&](const char *name) {
+      std::string prefix = std::string(name) + "=";
+      return arg.rfind(prefix, 0) == 0 ? arg.substr(prefix.size()) : "";
+    };
     if (arg == "--json" && i + 1 < argc)
       json = argv[++i];
-    else if (arg.rfind("--json=", 0) == 0)
-      json = arg.substr(7);
-    else if (arg.rfind("--machine=", 0) == 0)
-      names = {arg.substr(10)};
-    else if (arg.rfind("--threads=", 0) == 0)
-      threads = std::max(1, std::atoi(arg.c_str() + 10));
-    else if (arg == "--quick")
-      quick = true;
+    else if (std::string file = value("--json"); !file.empty())
+      json = file;
+    else if (std::string name = value("--machine"); !name.empty())
+      names = {name};
+    else if (std::string part = value("--part");
+             part == "grid" || part == "largest" || part == "options")
+      only = part;
+    else if (std::string count = value("--threads"); !count.empty())
+      options.threads = std::max(1, std::atoi(count.c_str()));
+    else if (std::string text = value("--points");
+             !text.empty() && llvm::Regex(llvm::StringRef(text)).isValid())
+      options.points = llvm::Regex(llvm::StringRef(text));
+    else if (std::string file = value("--results"); !file.empty()) {
+      if (!options.results.open(file)) {
+        std::fprintf(stderr, "error: bench/auto: %s: cannot be written\n",
+                     file.c_str());
+        return 1;
+      }
+    } else if (arg == "--quick")
+      options.quick = true;
     else {
       std::printf("usage: bench/auto [--json FILE] [--machine=NAME|FILE] "
-                  "[--quick] [--threads=N]\n");
+                  "[--part=grid|largest|options] [--points=REGEX] "
+                  "[--results=FILE] [--quick] [--threads=N]\n");
       return arg == "--help" ? 0 : 1;
     }
   }
-  AutoBench bench(quick, threads);
+  AutoBench bench(options);
   for (const std::string &name : names) {
     std::optional<Machine> machine = loadPreset(name);
     if (!machine)
@@ -412,11 +540,14 @@ int main(int argc, char **argv) {
                    name.c_str());
       return 1;
     }
-    bench.grid(*machine, name == "gh200-96");
-    if (name == "gh200-96") {
+    if (only.empty() || only == "grid")
+      bench.grid(*machine, name == "gh200-96");
+    if (name != "gh200-96")
+      continue;
+    if (only.empty() || only == "largest")
       bench.largest(*machine);
+    if (only.empty() || only == "options")
       bench.options(*machine);
-    }
   }
   return bench.finish(json);
 }

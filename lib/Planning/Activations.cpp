@@ -70,7 +70,8 @@ std::vector<std::vector<uint32_t>> planning::activationClasses(const std::vector
   return classes;
 }
 
-std::vector<uint32_t> planning::activationSegments(const Problem &problem, const std::vector<ActivationGroup> &groups) {
+/// First operations of the segments but that of the first one.
+static std::vector<uint32_t> segmentCuts(const Problem &problem) {
   // Bytes that forward made before a position and forward reads after it; weights and inputs do not count.
   std::vector<uint32_t> producer = forwardProducers(problem);
   std::vector<int64_t> change(problem.ops.size() + 1);
@@ -100,7 +101,11 @@ std::vector<uint32_t> planning::activationSegments(const Problem &problem, const
   for (uint32_t i = 1; i <= end; ++i)
     if (crossing[i] > 0 && crossing[i] <= least + least / 10 && (cuts.empty() || i > cuts.back() + 1))
       cuts.push_back(i);
-  std::vector<uint32_t> segments;
+  return cuts;
+}
+
+std::vector<uint32_t> planning::activationSegments(const Problem &problem, const std::vector<ActivationGroup> &groups) {
+  std::vector<uint32_t> cuts = segmentCuts(problem), segments;
   for (const ActivationGroup &group : groups)
     segments.push_back(std::upper_bound(cuts.begin(), cuts.end(), group.op) - cuts.begin());
   return segments;
@@ -111,7 +116,12 @@ namespace {
 /// Which operations run again, and in front of what: a value that is gone is computed where backward first asks for it.
 class RecomputePlanner {
 public:
-  RecomputePlanner(const Problem &problem, const std::vector<bool> &dropped) : problem(problem), producer(forwardProducers(problem)), gone(dropped), firstRead(problem.values.size(), kNone) {
+  /// `whole`: segments run again as a whole.
+  RecomputePlanner(const Problem &problem, const std::vector<bool> &dropped, bool whole)
+      : problem(problem), producer(forwardProducers(problem)), gone(dropped), firstRead(problem.values.size(), kNone) {
+    if (whole)
+      cuts = segmentCuts(problem);
+    ranAgain.resize(cuts.size() + 1);
     // What forward made and nobody keeps for backward is gone, too, once forward is over.
     std::vector<bool> inBackward(problem.values.size());
     for (const ProblemOp &op : problem.ops)
@@ -141,6 +151,17 @@ private:
     if (!gone[value])
       return;
     uint32_t op = producer[value];
+    size_t segment = std::upper_bound(cuts.begin(), cuts.end(), op) - cuts.begin();
+    // What is before the first layer and behind the last one is no layer.
+    if (segment == 0 || segment >= cuts.size() || ranAgain[segment])
+      return again(op, before);
+    ranAgain[segment] = true;
+    for (uint32_t i = cuts[segment - 1]; i < cuts[segment]; ++i)
+      if (problem.ops[i].kind == OpKind::Compute && problem.ops[i].phase == Phase::Forward)
+        again(i, before);
+  }
+
+  void again(uint32_t op, uint32_t before) {
     for (uint32_t operand : problem.ops[op].operands) {
       want(operand, before);
       firstRead[operand] = std::min(firstRead[operand], before);
@@ -153,7 +174,8 @@ private:
   const Problem &problem;
   std::vector<uint32_t> producer;
   std::vector<bool> gone;
-  std::vector<uint32_t> firstRead;
+  std::vector<uint32_t> firstRead, cuts;
+  std::vector<bool> ranAgain; ///< by segment
   std::vector<Recompute> list;
 };
 
@@ -175,13 +197,13 @@ static std::vector<double> startTimes(const Problem &problem, const Machine &mac
 }
 
 void planning::placeActivations(Placement &placement, const Problem &problem, const std::vector<ActivationGroup> &groups, const std::vector<ActivationWay> &ways,
-                                const Machine &machine, double lead, const std::vector<bool> &flows, FlowWindow weights) {
+                                const Machine &machine, double lead, bool wholeLayers, const std::vector<bool> &flows, FlowWindow weights) {
   std::vector<bool> dropped(problem.values.size());
   for (size_t g = 0; g < groups.size(); ++g)
     if (ways[g] == ActivationWay::Recompute)
       for (const IdleValue &v : groups[g].values)
         dropped[v.value] = true;
-  RecomputePlanner planner(problem, dropped);
+  RecomputePlanner planner(problem, dropped, wholeLayers);
   placement.recomputes = planner.run();
 
   std::vector<IdleValue> away;

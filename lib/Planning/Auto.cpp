@@ -283,6 +283,7 @@ private:
 
   /// Either everything that does not cross between layers is computed again, or nothing.
   void wholeLayers(PlanChoices &choices) const {
+    choices.wholeLayers = true;
     bool any = std::find(choices.groups.begin(), choices.groups.end(), ActivationWay::Recompute) != choices.groups.end();
     for (size_t g = 0; g < space.groups.size(); ++g)
       if (any)
@@ -686,7 +687,7 @@ public:
       Placement placement = search.run();
       bool over = !search.cost().valid || search.cost().excess(machine, 1) > 0;
       Candidate found = judge(problem, trained, machine, std::move(placement), search.cost());
-      bool good = found.fits && found.seconds <= kAgrees * found.cost.seconds;
+      bool good = found.fits && found.seconds <= kTableAgrees * found.cost.seconds;
       if (share == 0.985 || (found.fits && (!best.fits || found.seconds < best.seconds)))
         best = std::move(found);
       if (good || over || !machine.timed())
@@ -726,9 +727,6 @@ private:
     bool fits = false;  ///< with addresses
     double seconds = 0; ///< of the command table, with its waits
   };
-  /// A table that takes longer than its schedule by more than this waits for bytes.
-  static constexpr double kAgrees = 1.015;
-
   PlanOptions options;
   bool compare; ///< with the other policies
 
@@ -736,15 +734,11 @@ private:
     Candidate candidate{std::move(placement), cost, false};
     if (!cost.valid || cost.excess(machine, 1) > 0)
       return candidate;
-    std::string error;
-    Schedule schedule = buildSchedule(problem, trained, machine, candidate.placement, error);
-    if (!error.empty())
-      return candidate;
-    Layout layout = layOut(schedule, machine);
-    candidate.fits = layout.fits(machine);
+    TableCost table = evaluateTable(problem, trained, machine, candidate.placement);
+    candidate.fits = table.fits;
     if (!candidate.fits || !machine.timed())
       return candidate;
-    candidate.seconds = simulate(modelOf(schedule, layout, machine, problem.accumulate)).stepSeconds;
+    candidate.seconds = table.seconds;
     // What options are worth was simulated without addresses, as `cost` was.
     for (OptionWorth &option : candidate.placement.worth)
       option.seconds *= cost.seconds > 0 ? candidate.seconds / cost.seconds : 1;

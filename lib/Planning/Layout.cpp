@@ -39,7 +39,7 @@ private:
   void findLives() {
     uint32_t end = schedule.ops.empty() ? 0 : schedule.ops.size() - 1;
     std::vector<bool> seen(schedule.buffers.size());
-    // Sources of the last copies of each queue, oldest first.
+    // What the last operations of each other queue than that of forward read, oldest first.
     std::vector<std::deque<std::vector<uint32_t>>> held(machine.queues.size());
     auto keepTo = [&](const std::vector<uint32_t> &sources, uint32_t i) {
       for (uint32_t source : sources)
@@ -53,12 +53,13 @@ private:
         seen[range.buffer] = true;
         at(range.buffer).last = std::max(at(range.buffer).last, i);
       }
-      if (op.kind != CommandKind::Copy || hold == 0 || op.queue == machine.computeQueue || schedule.buffers[op.operands[0].buffer].space == schedule.buffers[op.operands[1].buffer].space)
+      if ((op.kind != CommandKind::Copy && op.kind != CommandKind::Dispatch) || hold == 0 || op.queue == machine.computeQueue)
         continue;
       auto &list = held[op.queue];
       list.emplace_back();
-      for (size_t k = 0; k < op.operands.size(); k += 2)
-        list.back().push_back(op.operands[k].buffer);
+      for (const BufferRange &range : op.operands)
+        if (range.access != Access::Write && !persistent(range.buffer))
+          list.back().push_back(range.buffer);
       if (list.size() > hold) {
         keepTo(list.front(), i);
         list.pop_front();
@@ -214,40 +215,66 @@ bool Layout::fits(const Machine &machine) const {
 
 Layout planning::layOut(const Schedule &schedule, const Machine &machine, uint32_t hold) { return LayoutMaker(schedule, machine, hold).run(); }
 
-/// Spaces are packed independently, so each takes the layout that is better for it: `held` where `takesHeld` says so, else `tight`.
-template <typename F> static Layout combine(Layout held, Layout tight, const Schedule &schedule, const Machine &machine, F takesHeld) {
-  Layout result = std::move(tight);
-  for (uint32_t space = 0; space < machine.spaces.size(); ++space) {
-    if (!takesHeld(held.spaces[space], result.spaces[space], space))
-      continue;
-    result.spaces[space] = held.spaces[space];
-    for (size_t b = 0; b < schedule.buffers.size(); ++b)
-      if (schedule.buffers[b].space == space)
-        result.buffers[b] = held.buffers[b];
-    result.holdsCopies |= space == machine.computeSpace;
-  }
-  return result;
+/// Spaces are packed independently: `to` takes that of `from`.
+static void takeSpace(Layout &to, const Layout &from, uint32_t space, const Schedule &schedule, const Machine &machine) {
+  to.spaces[space] = from.spaces[space];
+  for (size_t b = 0; b < schedule.buffers.size(); ++b)
+    if (schedule.buffers[b].space == space)
+      to.buffers[b] = from.buffers[b];
+  if (space == machine.computeSpace)
+    to.holdsCopies = from.holdsCopies;
 }
 
 // Packing is a heuristic: without held copies an arena may even be larger.
 Layout planning::layOutSmallest(const Schedule &schedule, const Machine &machine) {
-  return combine(layOut(schedule, machine, 1), layOut(schedule, machine, 0), schedule, machine,
-                 [](const SpaceLayout &held, const SpaceLayout &tight, uint32_t) { return held.arenaBytes <= tight.arenaBytes; });
+  Layout result = layOut(schedule, machine, 0), held = layOut(schedule, machine, 1);
+  for (uint32_t space = 0; space < machine.spaces.size(); ++space)
+    if (held.spaces[space].arenaBytes <= result.spaces[space].arenaBytes)
+      takeSpace(result, held, space, schedule, machine);
+  return result;
 }
 
 Layout planning::layOut(const Schedule &schedule, const Machine &machine) {
-  // As long as there is room: nobody then waits for a copy to take its source's bytes.
-  for (uint32_t hold : {kToTheEnd, 32u, 8u, 2u})
-    if (machine.offloads() && hold <= schedule.hold && LayoutMaker(schedule, machine, hold, false).run().fits(machine))
-      if (Layout layout = layOut(schedule, machine, hold); layout.fits(machine))
-        return layout;
+  const uint32_t spaces = machine.spaces.size();
+  Layout result;
+  std::vector<bool> settled(spaces);
+  auto fits = [&](const Layout &layout, uint32_t space) { return layout.spaces[space].arenaBytes <= machine.spaces[space].capacity; };
+  auto take = [&](const Layout &layout, uint32_t space) {
+    if (result.spaces.empty())
+      result = layout;
+    takeSpace(result, layout, space, schedule, machine);
+    settled[space] = true;
+  };
+  auto all = [&] { return std::find(settled.begin(), settled.end(), false) == settled.end(); };
+  // As long as there is room: nobody then waits for another queue to take what it still reads.
+  for (uint32_t hold : {kToTheEnd, 32u, 8u, 2u}) {
+    if (!machine.offloads() || hold > schedule.hold || all())
+      continue;
+    Layout lives = estimate(schedule, machine, hold);
+    std::vector<uint32_t> likely;
+    for (uint32_t space = 0; space < spaces; ++space)
+      if (!settled[space] && fits(lives, space))
+        likely.push_back(space);
+    if (likely.empty())
+      continue;
+    Layout layout = layOut(schedule, machine, hold);
+    for (uint32_t space : likely)
+      if (fits(layout, space))
+        take(layout, space);
+  }
+  if (all())
+    return result;
   Layout held = layOut(schedule, machine, 1);
-  if (held.fits(machine))
-    return held;
-  return combine(std::move(held), layOut(schedule, machine, 0), schedule, machine,
-                 [&](const SpaceLayout &held, const SpaceLayout &tight, uint32_t space) {
-                   return held.arenaBytes <= machine.spaces[space].capacity || held.arenaBytes <= tight.arenaBytes;
-                 });
+  for (uint32_t space = 0; space < spaces; ++space)
+    if (!settled[space] && fits(held, space))
+      take(held, space);
+  if (all())
+    return result;
+  Layout tight = layOut(schedule, machine, 0);
+  for (uint32_t space = 0; space < spaces; ++space)
+    if (!settled[space])
+      take(held.spaces[space].arenaBytes <= tight.spaces[space].arenaBytes ? held : tight, space);
+  return result;
 }
 
 Layout planning::estimate(const Schedule &schedule, const Machine &machine, uint32_t hold) { return LayoutMaker(schedule, machine, hold, false).run(); }

@@ -35,9 +35,23 @@ PlanCost planning::evaluate(const Problem &problem, const std::vector<TrainedPar
   return cost;
 }
 
+TableCost planning::evaluateTable(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement) {
+  TableCost cost;
+  std::string error;
+  Schedule schedule = buildSchedule(problem, trained, machine, placement, error);
+  if (!error.empty())
+    return cost;
+  Layout layout = layOut(schedule, machine);
+  cost.fits = layout.fits(machine);
+  if (cost.fits && machine.timed())
+    cost.seconds = simulate(modelOf(schedule, layout, machine, problem.accumulate)).stepSeconds;
+  return cost;
+}
+
 bool PlanChoices::operator==(const PlanChoices &o) const {
   return buckets == o.buckets && groups == o.groups && flows == o.flows && inPlace == o.inPlace && window.unitBytes == o.window.unitBytes && window.distance == o.window.distance &&
-         castOnDevice == o.castOnDevice && undoInPlace == o.undoInPlace && copyPace == o.copyPace && uploadLag == o.uploadLag && streamSlots == o.streamSlots && lead == o.lead;
+         castOnDevice == o.castOnDevice && undoInPlace == o.undoInPlace && copyPace == o.copyPace && uploadLag == o.uploadLag && streamSlots == o.streamSlots && lead == o.lead &&
+         wholeLayers == o.wholeLayers;
 }
 
 PlanSpace::PlanSpace(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, uint64_t bucketLimit)
@@ -175,6 +189,6 @@ Placement PlanSpace::realize(PlanChoices choices) const {
     }
     placement.bucketPlacements.push_back(place);
   }
-  placeActivations(placement, problem, groups, choices.groups, machine, choices.lead, any ? flows : std::vector<bool>(), choices.window);
+  placeActivations(placement, problem, groups, choices.groups, machine, choices.lead, choices.wholeLayers, any ? flows : std::vector<bool>(), choices.window);
   return placement;
 }

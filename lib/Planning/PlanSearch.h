@@ -23,6 +23,16 @@ struct PlanCost {
 /// What is over `share` of the capacities is not simulated: `seconds` is 0 then. 0: everything is.
 PlanCost evaluate(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement, double share = 0);
 
+/// What will run: the command table that a placement becomes, with its addresses and waits.
+struct TableCost {
+  bool fits = false;  ///< with addresses
+  double seconds = 0; ///< steady step; 0 on machines without rates
+};
+TableCost evaluateTable(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement);
+
+/// A table that takes longer than its schedule by more than this waits for bytes.
+inline constexpr double kTableAgrees = 1.015;
+
 /// Where and when a bucket is updated.
 enum class UpdateWay : uint8_t {
   Device,           ///< state beside the compute engine
@@ -47,6 +57,7 @@ struct PlanChoices {
   double copyPace = 0;
   uint32_t uploadLag = 4, streamSlots = 3;
   double lead = 1;         ///< see placeActivations
+  bool wholeLayers = false; ///< see placeActivations
 
   bool operator==(const PlanChoices &) const;
 };

@@ -36,9 +36,10 @@ std::vector<uint32_t> activationSegments(const Problem &problem, const std::vect
 
 /// Fills in `recomputes`, `offloads` and the fetches that bring them back, each at the latest start that still meets its deadline if compute never waits, and `lead` times its
 /// own duration earlier.
+/// `wholeLayers`: of a segment that is computed again all operations are, also those whose results nobody asks for, as systems do that checkpoint layers.
 /// `flows`: values of weights that come and go (empty: none), in units of `weights`.
 void placeActivations(Placement &placement, const Problem &problem, const std::vector<ActivationGroup> &groups, const std::vector<ActivationWay> &ways,
-                      const Machine &machine, double lead, const std::vector<bool> &flows = {}, FlowWindow weights = {});
+                      const Machine &machine, double lead, bool wholeLayers, const std::vector<bool> &flows = {}, FlowWindow weights = {});
 
 } // namespace forebay::planning
 

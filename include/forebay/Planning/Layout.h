@@ -38,14 +38,14 @@ struct Layout {
 
 inline constexpr uint32_t kToTheEnd = ~0u;
 
-/// The source of a copy between spaces keeps its bytes until `hold` more copies on that queue have been issued (0: not at all; kToTheEnd: to the end of the step), so that
-/// the compute queue need not wait for the copy when it takes the bytes again.
+/// What another queue than that of forward reads keeps its bytes until `hold` more operations of that queue have been issued (0: not at all; kToTheEnd: to the end of the
+/// step), so that nobody need wait for that queue to take the bytes again.
 Layout layOut(const Schedule &schedule, const Machine &machine, uint32_t hold);
 
 /// In each space what needs less of holding copies and not: does not depend on capacities.
 Layout layOutSmallest(const Schedule &schedule, const Machine &machine);
 
-/// Holds copies as long as that fits; in each space for the next copy where that fits, else what needs less. So it fits if and only if the smallest does.
+/// In each space holds what is read as long as fits, at most `schedule.hold`; where not even one operation does, what needs less. So it fits if and only if the smallest does.
 Layout layOut(const Schedule &schedule, const Machine &machine);
 
 /// Lives and live bytes without addresses: `arenaBytes` is the lower bound. Much cheaper than layOut.
