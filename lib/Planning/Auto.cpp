@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <unordered_map>
 
 using namespace forebay;
 using namespace forebay::planning;
@@ -59,14 +59,14 @@ public:
     this->options.streamed = options.streamed && problem.accumulate == 1;
     makeUnits();
     left = std::max<size_t>(40'000'000 / (200 * (problem.ops.size() + 4 * space.buckets.size() + 50)), 40);
-    small = left >= kSmallBudget;
+    small = left >= kSmall;
     left = std::min<size_t>(left, kSmallBudget);
   }
 
   Placement run() {
     best = space.resident();
     bestCost = space.cost(best, share);
-    if (!packs(best, bestCost))
+    if (!settle(best, bestCost))
       bestCost.valid = false;
     if (machine.timed()) {
       roundAndImprove();
@@ -83,8 +83,12 @@ public:
 
 private:
   static constexpr UpdateWay kWays[] = {UpdateWay::Device, UpdateWay::Host, UpdateWay::HostWaiting, UpdateWay::HostSpeculative, UpdateWay::Streamed, UpdateWay::StreamedSpeculative};
-  static constexpr size_t kStarts = 2;
+  static constexpr size_t kStarts = 3;
+  static constexpr size_t kAll = 1000;         ///< combinations that are all tried
+  static constexpr size_t kSmall = 1000;       ///< so many simulations are cheap: a small problem
   static constexpr size_t kSmallBudget = 1500; ///< simulations from each start
+  static constexpr size_t kStartBudget = 150;  ///< simulations of changes to each of the plans from which the best starts are taken
+  static constexpr size_t kStartsBudget = 4000; ///< to all of them
 
   bool better(const PlanCost &a, const PlanCost &b) const {
     if (a.valid != b.valid)
@@ -95,8 +99,8 @@ private:
     return a.seconds < b.seconds * (1 - 1e-6);
   }
 
-  bool offer(const PlanChoices &choices, const PlanCost &cost) {
-    if (!better(cost, bestCost) || !packs(choices, cost))
+  bool offer(const PlanChoices &choices, PlanCost cost) {
+    if (!better(cost, bestCost) || !settle(choices, cost) || !better(cost, bestCost))
       return false;
     best = choices;
     bestCost = cost;
@@ -349,16 +353,21 @@ private:
     double value = 0;
   };
 
-  /// Small problems: every single change and every pair of changes of what is placed, as long as one helps, from several starts. Large ones: as many single changes as the budget of
-  /// simulations allows.
+  /// Small problems: all combinations where they are few; else every single change, every pair of changes of what is placed and every three buckets or groups, as long as one helps, from
+  /// several starts. Large ones: as many single changes as the budget of simulations allows.
   void improveChoices() {
     std::vector<Move> moves = listMoves();
-    descend(best, bestCost, moves, /*tell=*/true);
+    PlanChoices choices = best;
+    PlanCost cost = bestCost;
+    descend(choices, cost, moves, /*deep=*/small, /*tell=*/true);
     if (!small)
       return;
-    for (auto &[choices, cost] : starts()) {
+    std::vector<Start> from;
+    if (!everything(from))
+      from = starts(moves);
+    for (auto &[choices, cost] : from) {
       left = kSmallBudget;
-      descend(choices, cost, moves, /*tell=*/false);
+      descend(choices, cost, moves, /*deep=*/true, /*tell=*/false);
     }
   }
 
@@ -395,6 +404,9 @@ private:
       moves.push_back({Move::Cast, 0, 0});
     return moves;
   }
+
+  static bool isPlace(const Move &move) { return move.what == Move::Bucket || move.what == Move::Group; }
+  static bool differ(const Move &a, const Move &b) { return a.what != b.what || a.at != b.at; }
 
   PlanChoices apply(PlanChoices choices, const Move &move) const {
     switch (move.what) {
@@ -457,20 +469,29 @@ private:
     return way;
   }
 
-  /// Takes every change that helps, single ones first, then pairs: what needs room together with what makes it.
-  void descend(PlanChoices at, PlanCost cost, const std::vector<Move> &moves, bool tell) {
+  /// Takes every change that helps, single ones first, then (`deep`) pairs (what needs room together with what makes it), then three at once. Ends in `at` and `cost`.
+  void descend(PlanChoices &at, PlanCost &cost, const std::vector<Move> &moves, bool deep, bool tell) {
     auto attempt = [&](PlanChoices &&choices, const Move *single = nullptr) {
-      if (left == 0 || choices == at || !visited.insert(key(choices)).second)
+      if (left == 0 || choices == at)
         return false;
-      --left;
-      PlanCost now = space.cost(choices, share);
-      bool taken = better(now, cost) && packs(choices, now);
-      if (tell && single && single->what <= Move::Flow)
-        tried[describe(*single)] = {taken, static_cast<int64_t>(now.seconds * 1e6), static_cast<int64_t>(now.valid ? now.excess(machine, share) : 0)};
+      auto [it, isNew] = known.try_emplace(key(choices));
+      Known &now = it->second;
+      if (isNew) {
+        --left;
+        now.cost = space.cost(choices, share);
+      }
+      bool taken = better(now.cost, cost);
+      if (taken && !now.settled) {
+        now.settled = true;
+        now.packs = settle(choices, now.cost);
+      }
+      taken = taken && now.packs && better(now.cost, cost);
+      if (tell && isNew && single && single->what <= Move::Flow)
+        tried[describe(*single)] = {taken, static_cast<int64_t>(now.cost.seconds * 1e6), static_cast<int64_t>(now.cost.valid ? now.cost.excess(machine, share) : 0)};
       if (!taken)
         return false;
       at = std::move(choices);
-      cost = now;
+      cost = now.cost;
       offer(at, cost);
       return true;
     };
@@ -478,10 +499,17 @@ private:
       changed = false;
       for (const Move &move : moves)
         changed |= attempt(apply(at, move), &move);
-      for (size_t i = 0; small && i < moves.size() && !changed && left > 0; ++i)
+      for (size_t i = 0; deep && i < moves.size() && !changed && left > 0; ++i)
         for (size_t j = i + 1; j < moves.size() && !changed && left > 0; ++j)
-          if (moves[j].what <= Move::Flow && (moves[i].what != moves[j].what || moves[i].at != moves[j].at))
+          if (moves[j].what <= Move::Flow && differ(moves[i], moves[j]))
             changed = attempt(apply(apply(at, moves[i]), moves[j]));
+      // Three: two that leave make room for one that stays. First of one kind.
+      for (bool mixed : {false, true})
+        for (size_t i = 0; deep && i < moves.size() && !changed && left > 0; ++i)
+          for (size_t j = i + 1; j < moves.size() && !changed && left > 0; ++j)
+            for (size_t k = j + 1; k < moves.size() && !changed && left > 0; ++k)
+              if (isPlace(moves[i]) && isPlace(moves[k]) && differ(moves[i], moves[j]) && differ(moves[j], moves[k]) && mixed == (moves[i].what != moves[k].what))
+                changed = attempt(apply(apply(apply(at, moves[i]), moves[j]), moves[k]));
     }
   }
 
@@ -506,34 +534,122 @@ private:
     return sets;
   }
 
-  /// The best of those plans in which what is not on the device goes one way, and all activations and weights do.
-  std::vector<std::pair<PlanChoices, PlanCost>> starts() {
-    std::vector<std::pair<PlanChoices, PlanCost>> list;
-    for (const std::vector<bool> &device : deviceSets())
-      for (UpdateWay way : kWays)
-        for (ActivationWay group : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute})
+  using Start = std::pair<PlanChoices, PlanCost>;
+
+  /// Takes `choices` into the list of the best.
+  void consider(PlanChoices choices, std::vector<Start> &list) {
+    PlanCost cost = space.cost(choices, share);
+    bool full = list.size() == kStarts;
+    if (!cost.valid || (full && !better(cost, list.back().second)) || !settle(choices, cost))
+      return;
+    offer(choices, cost);
+    insert({std::move(choices), std::move(cost)}, list);
+  }
+
+  void insert(Start start, std::vector<Start> &list) const {
+    auto at = std::upper_bound(list.begin(), list.end(), start, [&](const Start &a, const Start &b) { return better(a.second, b.second); });
+    list.insert(at, std::move(start));
+    if (list.size() > kStarts)
+      list.pop_back();
+  }
+
+  /// All on the device, the numbers as the search begins with them.
+  PlanChoices plainNumbers() const {
+    PlanChoices choices = space.resident();
+    choices.window = {std::min<uint64_t>(problem.bucketBytes, 64ull << 20), 2};
+    choices.castOnDevice = !options.narrowMoves;
+    return choices;
+  }
+
+  /// Tries all combinations of ways of buckets and groups and of weights that flow, if there are no more than kAll, and returns the best in `list`.
+  bool everything(std::vector<Start> &list) {
+    if (!options.selective)
+      return false;
+    PlanChoices choices = plainNumbers();
+    size_t count = 0;
+    auto counted = [&] { return ++count <= kAll; };
+    if (!eachCombination(choices, 0, counted))
+      return false;
+    auto tried = [&] {
+      consider(choices, list);
+      return true;
+    };
+    eachCombination(choices, 0, tried);
+    return true;
+  }
+
+  /// Buckets first, then groups, then weights; false: `visit` wanted no more.
+  template <typename F> bool eachCombination(PlanChoices &choices, size_t at, F &visit) const {
+    const size_t buckets = choices.buckets.size(), groups = choices.groups.size();
+    if (at < buckets) {
+      for (UpdateWay way : kWays) {
+        // All buckets of a unit are on the device, or none.
+        uint32_t first = units[unitOf[at]][0];
+        if (!allowed(way) || (way != UpdateWay::Device && !machine.offloads()) || (first < at && (choices.buckets[first] == UpdateWay::Device) != (way == UpdateWay::Device)))
+          continue;
+        choices.buckets[at] = way;
+        if (!eachCombination(choices, at + 1, visit))
+          return false;
+      }
+      return true;
+    }
+    if (at < buckets + groups) {
+      for (ActivationWay way : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute}) {
+        if (way == ActivationWay::Offload && (!options.offload || !machine.offloads()))
+          continue;
+        choices.groups[at - buckets] = way;
+        if (!eachCombination(choices, at + 1, visit))
+          return false;
+      }
+      return true;
+    }
+    size_t p = at - buckets - groups;
+    if (p == trained.size())
+      return visit();
+    bool may = options.flows;
+    for (uint32_t b : space.bucketsOf[p])
+      may &= onHost(choices.buckets[b]);
+    bool going = true;
+    for (int flows = 0; flows <= may && going; ++flows) {
+      choices.flows[trained[p].argument] = flows;
+      going = eachCombination(choices, at + 1, visit);
+    }
+    choices.flows[trained[p].argument] = false;
+    return going;
+  }
+
+  /// For each set of what is on the device and each way of all activations the best of those plans in which the rest and the weights go one way, and from there what changes
+  /// of activations reach; of these the best. Only few of the activations may be what has to go, or be computed again, for the set to fit.
+  std::vector<Start> starts(const std::vector<Move> &all) {
+    std::vector<Start> list;
+    std::vector<Move> moves;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(moves), [](const Move &move) { return move.what == Move::Group; });
+    std::vector<std::vector<bool>> sets = deviceSets();
+    for (const std::vector<bool> &device : sets)
+      for (ActivationWay group : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute}) {
+        if ((!options.selective && group != ActivationWay::Keep) || (group == ActivationWay::Offload && (!options.offload || !machine.offloads())))
+          continue;
+        std::vector<Start> here;
+        for (UpdateWay way : kWays)
           for (bool flow : {false, true}) {
             bool all = std::find(device.begin(), device.end(), false) == device.end(), any = std::find(device.begin(), device.end(), true) != device.end();
-            if (all != (way == UpdateWay::Device) || (any && !options.onDevice) || (!all && (!machine.offloads() || !allowed(way))) || (flow && (!onHost(way) || !options.flows)) ||
-                (!options.selective && group != ActivationWay::Keep) || (group == ActivationWay::Offload && (!options.offload || !machine.offloads())) )
+            if (all != (way == UpdateWay::Device) || (any && !options.onDevice) || (!all && (!machine.offloads() || !allowed(way))) || (flow && (!onHost(way) || !options.flows)))
               continue;
-            PlanChoices choices = best;
+            PlanChoices choices = plainNumbers();
             for (uint32_t b = 0; b < choices.buckets.size(); ++b)
               choices.buckets[b] = device[unitOf[b]] ? UpdateWay::Device : way;
             choices.groups.assign(choices.groups.size(), group);
             for (const TrainedParameter &p : trained)
               choices.flows[p.argument] = flow;
-            if (!visited.insert(key(choices)).second)
-              continue;
-            PlanCost cost = space.cost(choices, share);
-            if (!cost.valid || !packs(choices, cost))
-              continue;
-            offer(choices, cost);
-            list.push_back({std::move(choices), std::move(cost)});
-            std::stable_sort(list.begin(), list.end(), [&](const auto &a, const auto &b) { return better(a.second, b.second); });
-            if (list.size() > kStarts)
-              list.pop_back();
+            consider(std::move(choices), here);
           }
+        if (here.empty())
+          continue;
+        Start start = std::move(here.front());
+        left = std::min(kStartBudget, kStartsBudget / (3 * sets.size()));
+        descend(start.first, start.second, moves, /*deep=*/true, /*tell=*/false);
+        insert(std::move(start), list);
+      }
     return list;
   }
 
@@ -552,13 +668,15 @@ private:
     return text;
   }
 
-  /// Small problems only, where packing may lose more than the share that is left for it: whether a plan whose live bytes fit has addresses, too.
-  bool packs(const PlanChoices &choices, const PlanCost &cost) const {
+  /// In small problems, where packing may lose more than the share that is left for it, a plan whose live bytes fit must have addresses, too, and takes as long as its command
+  /// table, with the waits for bytes. False if it has none.
+  bool settle(const PlanChoices &choices, PlanCost &cost) const {
     if (!small || !cost.valid || cost.excess(machine, share) > 0)
       return true;
-    std::string error;
-    Schedule schedule = buildSchedule(problem, trained, machine, space.realize(choices), error);
-    return error.empty() && layOut(schedule, machine).fits(machine);
+    TableCost table = evaluateTable(problem, trained, machine, space.realize(choices));
+    if (table.fits && machine.timed())
+      cost.seconds = table.seconds;
+    return table.fits;
   }
 
   /// The plan without each of the options that it uses.
@@ -670,7 +788,11 @@ private:
   PlanCost bestCost;
   size_t left = 0;   ///< simulations of single choices
   bool small = false; ///< enough of them for more than single changes of the rounding
-  std::set<std::string> visited;
+  struct Known {
+    PlanCost cost;
+    bool settled = false, packs = false; ///< see settle
+  };
+  std::unordered_map<std::string, Known> known; ///< by key
 };
 
 class AutoPolicy : public PlacementPolicy {

@@ -16,12 +16,8 @@ constexpr double kShare = 0.985; ///< of the capacities: what auto leaves for pa
 
 /// Seconds of a step of the command table that is made of `placement`, with its addresses and waits: what auto takes plans by. 0 if it does not fit.
 double tableSeconds(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement) {
-  std::string error;
-  Schedule schedule = buildSchedule(problem, trained, machine, placement, error);
-  Layout layout = layOut(schedule, machine);
-  if (!error.empty() || !layout.fits(machine))
-    return 0;
-  return simulate(modelOf(schedule, layout, machine, problem.accumulate)).stepSeconds;
+  TableCost table = evaluateTable(problem, trained, machine, placement);
+  return table.fits ? table.seconds : 0;
 }
 
 /// All combinations of the ways of buckets and activation groups and of the weights that flow, with the other numbers as auto begins with them.
@@ -32,10 +28,8 @@ public:
     choices = space.resident();
     choices.window = {std::min<uint64_t>(problem.bucketBytes, 64ull << 20), 2};
     ways = {UpdateWay::Device};
-    if (problem.accumulate > 1) { // realize() knows no others then
+    if (problem.accumulate > 1) { // no policy speculates then, and nothing streams
       ways.push_back(UpdateWay::Host);
-      if (machine.speculation)
-        ways.push_back(UpdateWay::HostSpeculative);
       return;
     }
     for (UpdateWay way : {UpdateWay::Host, UpdateWay::HostWaiting, UpdateWay::HostSpeculative, UpdateWay::Streamed, UpdateWay::StreamedSpeculative})
@@ -173,34 +167,39 @@ double bestOfOthers(const Case &c) {
   return fastest;
 }
 
-/// Issue 5: within 5% of the best of all plans in 95% of the problems, never beyond 15%. Both sides may take the same share of the memories, and need addresses, too. Most problems are
-/// small enough for all of them in a minute.
-TEST(Auto, DISABLED_CloseToTheBestOfAllPlans) {
+/// Within 5% of the best of all plans in 95% of the problems, never beyond 15%. Both sides may take the same share of the memories, and need addresses, too. Every 15th has more
+/// combinations than auto tries all of; with FOREBAY_TEST_FULL every third one has, up to 50,000.
+TEST(Auto, CloseToTheBestOfAllPlans) {
   const char *seed = std::getenv("FOREBAY_TEST_SEED");
+  const bool full = std::getenv("FOREBAY_TEST_FULL");
   std::mt19937 rng(seed ? std::atoi(seed) : 20);
-  size_t cases = 0, close = 0, plans = 0, largest = 0;
+  size_t cases = 0, close = 0, plans = 0, largest = 0, searched = 0;
   double worst = 0;
   while (cases < 300) {
     Case c = makeCase(rng);
     AllPlans all(c.problem, c.trained, c.machine);
-    size_t limit = cases % 60 == 0 ? 20'000 : 600, count = all.count(limit + 1);
-    if (count > limit || count < 50)
+    bool large = cases % (full ? 3 : 15) == 0;
+    size_t least = large ? 1200 : 50, limit = large ? (full ? 50'000 : 2500) : 600, count = all.count(limit + 1);
+    if (count > limit || count < least)
       continue;
     double best = all.best();
     if (best == 0)
       continue;
     ++cases;
+    searched += large;
     plans += count;
     largest = std::max(largest, count);
     Placement placement = findPolicy("auto")->place(c.problem, c.trained, c.machine);
     double seconds = tableSeconds(c.problem, c.trained, c.machine, placement);
     ASSERT_GT(seconds, 0) << "problem " << cases << " does not fit";
     double over = seconds / best - 1;
+    if (over > 0.05)
+      std::printf("problem %zu: %zu plans, K = %u, %.1f%% beyond the best\n", cases, count, c.problem.accumulate, 100 * over);
     EXPECT_LE(over, 0.15) << "problem " << cases;
     close += over <= 0.05;
     worst = std::max(worst, over);
   }
-  std::printf("%zu plans, at most %zu of one problem; %zu of %zu within 5%%, worst %.1f%%\n", plans, largest, close, cases, 100 * worst);
+  std::printf("%zu plans, at most %zu of one problem, %zu problems too large to try them all; %zu of %zu within 5%%, worst %.1f%%\n", plans, largest, searched, close, cases, 100 * worst);
   EXPECT_GE(close, cases * 95 / 100);
 }
 
