@@ -276,7 +276,7 @@ public:
     std::string on = " on " + machine.name;
     auto bar = [&](std::string name, double ours, double wanted, bool atLeast) {
       char text[32];
-      std::snprintf(text, sizeof text, "%s %.3g", atLeast ? ">=" : "<=", wanted);
+      std::snprintf(text, sizeof text, "%s %.4g", atLeast ? ">=" : "<=", wanted);
       bool good = atLeast ? ours >= wanted : ours <= wanted;
       rows.push_back({name + on, "ratio", bars ? text : "reported", ours, 1,
                       !bars || good});

@@ -55,7 +55,7 @@ public:
   /// `share` of the capacities that live bytes may take, for what packing loses.
   Search(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, double share, const PlanOptions &options)
       : options(options), problem(problem), trained(trained), machine(machine), share(share), space(problem, trained, machine, bucketLimit(problem, trained, machine)), unitOf(space.buckets.size(), ~0u) {
-    this->options.speculative = options.speculative && machine.speculation && problem.accumulate == 1;
+    this->options.speculative = options.speculative && machine.speculation;
     this->options.streamed = options.streamed && problem.accumulate == 1;
     makeUnits();
     left = std::max<size_t>(40'000'000 / (200 * (problem.ops.size() + 4 * space.buckets.size() + 50)), 40);
@@ -824,7 +824,8 @@ public:
         continue;
       Placement placement = policy->place(problem, trained, machine);
       PlanCost cost = evaluate(problem, trained, machine, placement);
-      bool hopeless = !cost.valid || (best.fits && machine.timed() && cost.seconds >= best.seconds);
+      // Waits may reorder what shares a channel, so a table may take a little less than its schedule.
+      bool hopeless = !cost.valid || (best.fits && machine.timed() && cost.seconds >= 1.01 * best.seconds);
       Candidate other;
       if (!hopeless)
         other = judge(problem, trained, machine, std::move(placement), cost);

@@ -28,8 +28,10 @@ public:
     choices = space.resident();
     choices.window = {std::min<uint64_t>(problem.bucketBytes, 64ull << 20), 2};
     ways = {UpdateWay::Device};
-    if (problem.accumulate > 1) { // no policy speculates then, and nothing streams
+    if (problem.accumulate > 1) { // realize() knows no others then
       ways.push_back(UpdateWay::Host);
+      if (machine.speculation)
+        ways.push_back(UpdateWay::HostSpeculative);
       return;
     }
     for (UpdateWay way : {UpdateWay::Host, UpdateWay::HostWaiting, UpdateWay::HostSpeculative, UpdateWay::Streamed, UpdateWay::StreamedSpeculative})
