@@ -86,7 +86,7 @@ private:
       if (schedule.ops[i].kind == CommandKind::Verdict)
         verdict = i;
       for (const BufferRange &range : schedule.ops[i].operands)
-        if (range.access != Access::Write && schedule.ops[i].queue == machine.computeQueue)
+        if (range.access != Access::Write && (schedule.ops[i].queue == machine.computeQueue || (verdict < n && i < verdict))) // by a fetch, too
           firstRead[range.buffer] = i;
     }
     std::vector<uint32_t> neededBy(schedule.buffers.size(), n); // of transient ones: by when those who read them are done

@@ -11,7 +11,7 @@
 #include "forebay/Planning/RaceVerifier.h"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <gtest/gtest.h>
 #include <set>
 
@@ -471,17 +471,17 @@ void expectFast(const char *policy, unsigned layers, uint64_t budget = ~0ull) {
   shape.layers = layers;
   shape.random = true;
   Problem problem = makeProblem(rng, shape);
-  auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock(); // of this process: other jobs share the machine
   Planned p = plan(problem, superchip(), policy, true, budget);
-  double planned = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double planned = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   std::string error;
   EXPECT_TRUE(verifyProgram(p.program, error)) << error;
-  double verified = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - planned;
+  double verified = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC - planned;
   std::printf("%zu commands: planned in %.2f s, verified in %.2f s\n", p.program.step.size(), planned, verified);
   for (size_t s = 0; s < p.layout.spaces.size(); ++s)
     std::printf("%s: %.4f\n", p.machine.spaces[s].name.c_str(), double(p.layout.spaces[s].arenaBytes) / p.layout.spaces[s].liveBytes);
   EXPECT_GT(p.program.step.size(), 6u * layers);
-  EXPECT_LT(planned, 20 * kSlack); // generous: other jobs may share the machine
+  EXPECT_LT(planned, 20 * kSlack);
 }
 
 TEST(Planning, LargeStepIsFast) { expectFast("zero-offload", 1500); } // more than 10,000 commands
@@ -497,13 +497,13 @@ TEST(Planning, ManyPiecesAreFast) {
   shape.width = 1 << 20; // 16M elements
   Problem problem = makeProblem(rng, shape);
   problem.bucketBytes = 4096;
-  auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock(); // of this process: other jobs share the machine
   Planned p = plan(problem, superchip(), "zero-offload");
   trueDependences(p.schedule);
-  double planned = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double planned = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   std::string error;
   EXPECT_TRUE(verifyProgram(p.program, error)) << error;
-  double all = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double all = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   std::printf("%zu commands: planned in %.2f s, verified in %.2f s\n", p.program.step.size(), planned, all - planned);
   EXPECT_GT(p.program.step.size(), 100000u);
   EXPECT_LT(planned, 30 * kSlack);
