@@ -1,5 +1,6 @@
 //===- AutoTest.cpp - Policy auto against all plans of small problems -----===//
 
+#include "Gpt.h"
 #include "PlanSearch.h"
 #include "SmallProblem.h"
 #include "forebay/Planning/Bound.h"
@@ -203,6 +204,46 @@ TEST(Auto, CloseToTheBestOfAllPlans) {
   }
   std::printf("%zu plans, at most %zu of one problem, %zu problems too large to try them all; %zu of %zu within 5%%, worst %.1f%%\n", plans, largest, searched, close, cases, 100 * worst);
   EXPECT_GE(close, cases * 95 / 100);
+}
+
+/// About a gh200 with 96 GB: as in machines/gh200-96.mlir, without second copy queues.
+Machine largeSuperchip() {
+  Machine m = superchip();
+  m.queues.push_back({"side", true});
+  m.sideQueue = 4;
+  m.spaces[0].capacity = static_cast<uint64_t>(0.92 * 96e9);
+  m.spaces[1].capacity = static_cast<uint64_t>(0.95 * 480e9);
+  m.spaces[0].bandwidth = 3e12;
+  m.spaces[1].bandwidth = 500e9;
+  for (uint32_t q : {0u, 4u}) {
+    m.queues[q].bandwidth = 3e12;
+    m.queues[q].launch = 4e-6;
+    m.queues[q].rates = {{OpClass::Matmul, DType::BF16, 390e12, {}}, {OpClass::Attention, DType::BF16, 390e12, {}}};
+  }
+  m.queues[m.hostQueue].bandwidth = 359e9;
+  for (uint32_t q : {m.toCompute, m.toHost})
+    m.queues[q].link.points = {{1 << 20, 98e9}, {8 << 20, 245e9}, {64 << 20, 400e9}, {256 << 20, 406e9}};
+  return m;
+}
+
+/// What policies search by, the schedule without addresses, and the command table that will run agree within 2%.
+TEST(Tables, AgreeWithSchedulesOfFullSize) {
+  Machine machine = largeSuperchip();
+  bench::GptShape shape; // 5 billion parameters
+  shape.layers = 44;
+  shape.hidden = 3072;
+  shape.sequence = 4096;
+  Problem problem = bench::makeGpt(shape);
+  std::string error;
+  std::vector<TrainedParameter> trained = trainedParameters(problem, error);
+  ASSERT_EQ(error, "");
+  for (const char *name : {"zero-offload", "weight-flow", "superoffload", "auto"}) {
+    Placement placement = findPolicy(name)->place(problem, trained, machine);
+    double planned = evaluate(problem, trained, machine, placement).seconds, table = tableSeconds(problem, trained, machine, placement);
+    ASSERT_GT(table, 0) << name;
+    EXPECT_NEAR(table / planned, 1, 0.02) << name;
+    std::printf("%s: schedule %.4f s, table %.4f s\n", name, planned, table);
+  }
 }
 
 TEST(Auto, NeverBehindAnotherPolicyAndAlwaysTheSame) {
