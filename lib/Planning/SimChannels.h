@@ -22,7 +22,7 @@ struct SimChannels {
   const Machine &machine;
   std::vector<SimChannel> list; ///< one for each memory, then the compute engine, then the link to it and that from it, then the cores
   uint32_t engine = 0, link = 0, down = 0;
-  /// Where copies are made by threads (MachineQueue::cores) all queues share the cores of the engines that compute. 0: they are not.
+  /// Where copies are made by threads (MachineQueue::cores) they share the host engine's cores with what it computes. 0: they are not.
   uint32_t cores = 0, allCores = 0;
 
 private:

@@ -19,21 +19,19 @@ SimChannels::SimChannels(const Machine &machine) : machine(machine) {
   list.push_back({machine.queues[machine.toCompute].name, machine.queues[machine.toCompute].link.most()});
   down = list.size();
   list.push_back({machine.queues[machine.toHost].name, machine.queues[machine.toHost].link.most()});
-  uint32_t computing = 0;
   bool emulated = false;
-  for (const MachineQueue &queue : machine.queues) {
-    computing += queue.compute ? queue.cores : 0;
+  for (const MachineQueue &queue : machine.queues)
     emulated |= !queue.compute && queue.cores > 0;
-  }
-  if (!emulated || computing == 0)
+  if (!emulated || !machine.offloads())
     return;
-  allCores = computing;
+  allCores = machine.queues[machine.hostQueue].cores;
   cores = list.size();
   list.push_back({"cores", 1.0});
 }
 
 void SimChannels::useCores(SimTask &task) const {
-  if (uint32_t count = machine.queues[task.queue].cores; allCores > 0 && count > 0)
+  bool compute = task.queue == machine.computeQueue || static_cast<int32_t>(task.queue) == machine.sideQueue;
+  if (uint32_t count = machine.queues[task.queue].cores; !compute && allCores > 0 && count > 0)
     task.uses.push_back({cores, task.seconds * count / allCores});
 }
 

@@ -49,7 +49,7 @@ faults += [f"{name}: no page links here" for name in names if name not in linked
 known = set()
 for tool in ("forebay-compile", "forebay-run", "forebay-opt", "forebay-sim", "forebay-translate", "forebay-eval"):
     known |= set(re.findall(r"--([a-z][\w-]*)", subprocess.run([tool, "--help"], capture_output=True, text=True).stdout))
-for script in ("tools/check", "tools/quickstart", "tools/plot-metrics", "tools/generate-docs", "bench/step", "bench/kernels", "bench/Kernels.cpp", "bench/paper", "bench/auto", "bench/benchkit.py", "bench/exactness", "bench/predict", "bench/overlap"):
+for script in ("tools/check", "tools/quickstart", "tools/plot-metrics", "tools/generate-docs", "bench/step", "bench/kernels", "bench/Kernels.cpp", "bench/paper", "bench/planning/Auto.cpp", "bench/benchkit.py", "bench/exactness", "bench/predict", "bench/overlap"):
     if (root / script).exists():
         known |= set(re.findall(r"--([a-z][\w-]*)", (root / script).read_text()))
 # What other programs understand.

@@ -47,7 +47,7 @@ struct MachineQueue {
   std::string name;
   bool compute = false; ///< runs dispatches; otherwise copies only
   double launch = 0;    ///< seconds that each command takes beside its work
-  /// Of a CPU; 0: not said. An engine that copies has some if its copies are made by threads: then all engines share the cores of those that compute.
+  /// Of a CPU; 0: not said. An engine that copies has some if its copies are made by threads: then they take the cores of the engine that computes on the host.
   uint32_t cores = 0;
   // Engines that compute.
   double bandwidth = 0; ///< bytes/s that a dispatch of this engine moves at most

@@ -81,7 +81,7 @@ TEST(Simulator, LatencyDoesNotShare) {
   EXPECT_DOUBLE_EQ(r.busy[1], 2.0);
 }
 
-/// Four queues with 1 s of work each. Where threads of the two cores make the copies everything takes twice as long.
+/// Four queues with 1 s of work each. Where threads make the copies they and the cpu queue share its core; the gpu queue has its own.
 TEST(Simulator, CopiesByThreadsTakeCores) {
   Machine machine = timedSuperchip();
   for (MachineSpace &space : machine.spaces)
@@ -108,7 +108,10 @@ TEST(Simulator, CopiesByThreadsTakeCores) {
   }
   EXPECT_NEAR(simulate(modelOf(program, machine), true).stepSeconds, 1, 1e-9);
   machine.queues[machine.toCompute].cores = machine.queues[machine.toHost].cores = 1;
-  EXPECT_NEAR(simulate(modelOf(program, machine), true).stepSeconds, 2, 1e-9);
+  SimResult shared = simulate(modelOf(program, machine), true);
+  EXPECT_NEAR(shared.stepSeconds, 3, 1e-9);
+  EXPECT_NEAR(spanOf(shared, 0).end - spanOf(shared, 0).start, 1, 1e-9);
+  EXPECT_NEAR(spanOf(shared, 1).end - spanOf(shared, 1).start, 3, 1e-9);
 }
 
 /// GPU: forward 1 s, backward 2 s. The CPU updates for 5 s after backward; forward needs the update of the step before only at its end. The CPU binds:
