@@ -262,7 +262,7 @@ private:
         for (const Piece &piece : space.buckets[b].pieces)
           choices.flows[trained[piece.parameter].argument] = true;
     }
-    choices.window = {std::min<uint64_t>(problem.bucketBytes, 64ull << 20), 2};
+    choices.window = firstWindow();
     choices.copyPace = knobs.pace * machine.queues[machine.toCompute].link.most();
     choices.uploadLag = static_cast<uint32_t>(knobs.lag);
     choices.streamSlots = static_cast<uint32_t>(knobs.slots);
@@ -384,7 +384,7 @@ private:
             moves.push_back({Move::Bucket, b, static_cast<double>(way)});
     for (uint32_t g = 0; g < space.groups.size() && options.selective; ++g)
       for (ActivationWay way : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute})
-        if (way != ActivationWay::Offload || (options.offload && machine.offloads()))
+        if (allowed(way))
           moves.push_back({Move::Group, g, static_cast<double>(way)});
     if (!small || !machine.offloads())
       return moves;
@@ -553,10 +553,12 @@ private:
       list.pop_back();
   }
 
+  FlowWindow firstWindow() const { return {std::min<uint64_t>(problem.bucketBytes, 64ull << 20), 2}; }
+
   /// All on the device, the numbers as the search begins with them.
   PlanChoices plainNumbers() const {
     PlanChoices choices = space.resident();
-    choices.window = {std::min<uint64_t>(problem.bucketBytes, 64ull << 20), 2};
+    choices.window = firstWindow();
     choices.castOnDevice = !options.narrowMoves;
     return choices;
   }
@@ -595,7 +597,7 @@ private:
     }
     if (at < buckets + groups) {
       for (ActivationWay way : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute}) {
-        if (way == ActivationWay::Offload && (!options.offload || !machine.offloads()))
+        if (!allowed(way))
           continue;
         choices.groups[at - buckets] = way;
         if (!eachCombination(choices, at + 1, visit))
@@ -620,14 +622,14 @@ private:
 
   /// For each set of what is on the device and each way of all activations the best of those plans in which the rest and the weights go one way, and from there what changes
   /// of activations reach; of these the best. Only few of the activations may be what has to go, or be computed again, for the set to fit.
-  std::vector<Start> starts(const std::vector<Move> &all) {
+  std::vector<Start> starts(const std::vector<Move> &changes) {
     std::vector<Start> list;
     std::vector<Move> moves;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(moves), [](const Move &move) { return move.what == Move::Group; });
+    std::copy_if(changes.begin(), changes.end(), std::back_inserter(moves), [](const Move &move) { return move.what == Move::Group; });
     std::vector<std::vector<bool>> sets = deviceSets();
     for (const std::vector<bool> &device : sets)
       for (ActivationWay group : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute}) {
-        if ((!options.selective && group != ActivationWay::Keep) || (group == ActivationWay::Offload && (!options.offload || !machine.offloads())))
+        if ((!options.selective && group != ActivationWay::Keep) || !allowed(group))
           continue;
         std::vector<Start> here;
         for (UpdateWay way : kWays)
@@ -716,6 +718,8 @@ private:
   bool hasCasts() const {
     return std::any_of(trained.begin(), trained.end(), [](const TrainedParameter &p) { return p.castWeight >= 0; });
   }
+
+  bool allowed(ActivationWay way) const { return way != ActivationWay::Offload || (options.offload && machine.offloads()); }
 
   bool allowed(UpdateWay way) const {
     return (way != UpdateWay::Device || options.onDevice) && (!isStreamed(way) || options.streamed) && (!isSpeculative(way) || options.speculative) &&

@@ -328,6 +328,12 @@ uint32_t ScheduleBuilder::assumedVerdict(uint32_t verdict, uint32_t space) {
   return assumed[space];
 }
 
+BufferRange ScheduleBuilder::updateScalars(const ProblemOp &update, size_t operand, uint32_t space, Predicate predicate) {
+  uint32_t value = update.operands[operand];
+  bool assumes = operand + 1 == update.operands.size() && predicate == Predicate::Speculate;
+  return whole(assumes ? assumedVerdict(value, space) : need(value, space, lastMicro, Phase::Update), Access::Read);
+}
+
 void ScheduleBuilder::updatePiece(const Piece &piece, uint32_t index, Predicate predicate) {
   const BucketPlacement &place = placeOf(index);
   const TrainedParameter &p = of(piece);
@@ -337,17 +343,13 @@ void ScheduleBuilder::updatePiece(const Piece &piece, uint32_t index, Predicate 
   size_t elementwise = from.operands.size() - 2; // scalars and verdict are not split
   std::vector<BufferRange> ranges;
   for (size_t o = 0; o < from.operands.size(); ++o) {
-    bool isState = o != 1;
-    if (o < elementwise && isState && where[from.operands[o]][space] < 0)
-      return fail("update '" + from.label + "' runs beside " + machine.spaces[space].name + ", where its parameter or a state is not");
-    uint32_t buffer;
-    if (o == 1)
-      buffer = where[from.operands[1]][space] >= 0 ? where[from.operands[1]][space] : gradientIn(piece, space);
-    else if (o + 1 == from.operands.size() && predicate == Predicate::Speculate)
-      buffer = assumedVerdict(from.operands[o], space);
-    else
-      buffer = need(from.operands[o], space, o < elementwise ? Predicate::Always : lastMicro, Phase::Update);
-    ranges.push_back(o < elementwise ? part(buffer, piece, Access::Read) : whole(buffer, Access::Read));
+    if (o >= elementwise) {
+      ranges.push_back(updateScalars(from, o, space, predicate));
+      continue;
+    }
+    assert((o == 1 || where[from.operands[o]][space] >= 0) && "state is beside the gradients: see contradiction");
+    bool isElsewhere = o == 1 && where[from.operands[o]][space] < 0;
+    ranges.push_back(part(isElsewhere ? gradientIn(piece, space) : where[from.operands[o]][space], piece, Access::Read));
   }
   for (size_t r = 0; r < from.results.size(); ++r) {
     // Result 0 is over the parameter, result i over state i.
@@ -435,10 +437,8 @@ void ScheduleBuilder::updateStreamed(uint32_t index, Predicate predicate) {
     uint32_t gradient = where[from.operands[1]][space] >= 0 ? where[from.operands[1]][space] : gradientIn(piece, space);
     ranges.push_back(part(gradient, piece, Access::Read));
     ranges.insert(ranges.end(), entry.slots.begin() + 1, entry.slots.end());
-    for (size_t o = from.operands.size() - 2; o < from.operands.size(); ++o) {
-      bool assumed = o + 1 == from.operands.size() && predicate == Predicate::Speculate;
-      ranges.push_back(whole(assumed ? assumedVerdict(from.operands[o], space) : need(from.operands[o], space, lastMicro, Phase::Update), Access::Read));
-    }
+    for (size_t o = from.operands.size() - 2; o < from.operands.size(); ++o)
+      ranges.push_back(updateScalars(from, o, space, predicate));
     for (const BufferRange &slot : entry.slots)
       ranges.push_back({slot.buffer, slot.offset, slot.bytes, Access::Write});
     uint64_t more = 0;

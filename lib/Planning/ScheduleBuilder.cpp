@@ -378,7 +378,7 @@ static std::string contradiction(const Problem &problem, const std::vector<Train
     std::string bucket = "bucket " + std::to_string(b);
     bool beside = place.gradientSpace == machine.computeSpace;
     uint32_t queue = place.updateQueue;
-    if (queue != machine.hostQueue && queue != machine.computeQueue && static_cast<int32_t>(queue) != machine.sideQueue)
+    if (queue != machine.hostQueue && !machine.onComputeEngine(queue))
       return bucket + " is updated on " + machine.queues[queue].name + ", which computes nothing";
     if (machine.offloads() && beside == (queue == machine.hostQueue))
       return bucket + " is updated on " + machine.queues[queue].name + ", and its gradients are in " + machine.spaces[place.gradientSpace].name;

@@ -84,6 +84,8 @@ private:
   void indexSpeculation();
   void speculate(uint32_t bucket);
   uint32_t assumedVerdict(uint32_t verdict, uint32_t space);
+  /// What an update reads as its `operand`, one of the last two: scalars, verdict.
+  BufferRange updateScalars(const ProblemOp &update, size_t operand, uint32_t space, Predicate predicate);
   /// Where an update writes the new value of an argument: its shadow, if it has one.
   uint32_t nextOf(uint32_t argument, uint32_t home) const { return shadowOf[argument] >= 0 ? static_cast<uint32_t>(shadowOf[argument]) : home; }
   void copyGradients(uint32_t bucket);

@@ -43,9 +43,8 @@ SimTask taskOf(const Command &c, uint32_t queue, const std::vector<uint32_t> &sp
     if (cost.bytes == 0)
       cost.bytes = operandBytes(c);
     uint64_t remote = 0;
-    bool compute = queue == machine.computeQueue || static_cast<int32_t>(queue) == machine.sideQueue;
     for (const Range &range : c.operands)
-      if (compute && spaces[range.space] != machine.computeSpace)
+      if (machine.onComputeEngine(queue) && spaces[range.space] != machine.computeSpace)
         remote += range.bytes;
     return channels.dispatch(queue, cost, std::min(remote, cost.bytes));
   }
@@ -85,17 +84,23 @@ SimModel planning::modelOf(const Program &program, const Machine &machine) {
   return model;
 }
 
-SimModel planning::modelOf(const Schedule &schedule, const Layout &layout, const Machine &machine, uint32_t accumulate) {
+SimModel planning::modelOf(std::vector<Command> commands, uint32_t events, const Machine &machine, uint32_t accumulate, double copyPace) {
   Program program;
   for (const MachineSpace &space : machine.spaces)
     program.spaces.push_back({space.name, 0, space.capacity});
   for (const MachineQueue &queue : machine.queues)
     program.queues.push_back({queue.name, queue.compute});
   program.accumulate = accumulate;
-  program.copyPace = schedule.copyPace;
-  program.step = makeCommands(schedule, layout);
-  program.events = deriveWaits(program.step, machine.queues.size(), accumulate, shadowPairs(schedule, layout));
+  program.copyPace = copyPace;
+  program.step = std::move(commands);
+  program.events = events;
   return modelOf(program, machine);
+}
+
+SimModel planning::modelOf(const Schedule &schedule, const Layout &layout, const Machine &machine, uint32_t accumulate) {
+  std::vector<Command> commands = makeCommands(schedule, layout);
+  uint32_t events = deriveWaits(commands, machine.queues.size(), accumulate, shadowPairs(schedule, layout));
+  return modelOf(std::move(commands), events, machine, accumulate, schedule.copyPace);
 }
 
 bool planning::canSimulate(const Program &program, const Machine &machine, std::string &why) {

@@ -30,8 +30,7 @@ SimChannels::SimChannels(const Machine &machine) : machine(machine) {
 }
 
 void SimChannels::useCores(SimTask &task) const {
-  bool compute = task.queue == machine.computeQueue || static_cast<int32_t>(task.queue) == machine.sideQueue;
-  if (uint32_t count = machine.queues[task.queue].cores; !compute && allCores > 0 && count > 0)
+  if (uint32_t count = machine.queues[task.queue].cores; !machine.onComputeEngine(task.queue) && allCores > 0 && count > 0)
     task.uses.push_back({cores, task.seconds * count / allCores});
 }
 
@@ -40,7 +39,7 @@ SimTask SimChannels::dispatch(uint32_t queue, const Cost &cost, uint64_t remoteB
   task.queue = queue;
   task.latency = machine.queues[queue].launch;
   task.seconds = dispatchSeconds(machine, queue, cost) - task.latency;
-  bool compute = queue == machine.computeQueue || static_cast<int32_t>(queue) == machine.sideQueue;
+  bool compute = machine.onComputeEngine(queue);
   if (remoteBytes > 0 && list[link].rate > 0) {
     task.seconds = std::max(task.seconds, remoteBytes / list[link].rate);
     task.uses.push_back({link, static_cast<double>(remoteBytes)});
@@ -175,9 +174,8 @@ SimModel planning::modelOf(const Schedule &schedule, const Machine &machine, uin
       task = channels.copy(op.queue, bytes, schedule.buffers[op.operands[0].buffer].space, schedule.buffers[op.operands[1].buffer].space, schedule.copyPace);
     } else if (op.kind == CommandKind::Dispatch) {
       uint64_t remote = 0;
-      bool compute = op.queue == machine.computeQueue || static_cast<int32_t>(op.queue) == machine.sideQueue;
       for (const BufferRange &range : op.operands)
-        if (compute && schedule.buffers[range.buffer].space != machine.computeSpace)
+        if (machine.onComputeEngine(op.queue) && schedule.buffers[range.buffer].space != machine.computeSpace)
           remote += range.bytes;
       task = channels.dispatch(op.queue, op.cost, std::min(remote, op.cost.bytes));
     } else {

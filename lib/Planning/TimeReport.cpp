@@ -106,14 +106,14 @@ std::vector<Sensitivity> planning::findSensitivities(const Program &program, con
   };
   with(machine.queues[machine.computeQueue].name + " flops", [&](Machine &m) {
     for (uint32_t q = 0; q < m.queues.size(); ++q)
-      if (q == m.computeQueue || static_cast<int32_t>(q) == m.sideQueue)
+      if (m.onComputeEngine(q))
         for (ComputeRate &rate : m.queues[q].rates)
           rate.flops *= 1.1;
   });
   with(machine.spaces[machine.computeSpace].name + " bandwidth", [&](Machine &m) {
     m.spaces[m.computeSpace].bandwidth *= 1.1;
     for (uint32_t q = 0; q < m.queues.size(); ++q)
-      if (q == m.computeQueue || static_cast<int32_t>(q) == m.sideQueue)
+      if (m.onComputeEngine(q))
         scaleBandwidth(m.queues[q]);
   });
   if (machine.offloads()) {

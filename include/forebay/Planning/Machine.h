@@ -78,6 +78,8 @@ struct Machine {
   int32_t sideToCompute = -1, sideToHost = -1;
   bool speculation = true; ///< what runs programs on this machine can update before the verdict
 
+  /// Whether dispatches of `queue` run on the compute engine: its main queue, or the second one.
+  bool onComputeEngine(uint32_t queue) const { return queue == computeQueue || static_cast<int32_t>(queue) == sideQueue; }
   /// Queues of what comes ahead of use and what leaves for a while.
   uint32_t fetchQueue() const { return sideToCompute >= 0 ? sideToCompute : toCompute; }
   uint32_t offloadQueue() const { return sideToHost >= 0 ? sideToHost : toHost; }

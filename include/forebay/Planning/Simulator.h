@@ -77,7 +77,10 @@ SimResult simulate(const SimModel &model, bool spans = false);
 /// From a schedule without addresses: what a plan costs while it is searched. Tasks are its operations.
 SimModel modelOf(const Schedule &schedule, const Machine &machine, uint32_t accumulate);
 
-/// From the command table that `schedule` becomes at the places of `layout`, before there is a program.
+/// From a command table with its waits (see deriveWaits), before there is a program. `copyPace`: Program::copyPace.
+SimModel modelOf(std::vector<Command> commands, uint32_t events, const Machine &machine, uint32_t accumulate, double copyPace);
+
+/// The same for what `schedule` becomes at the places of `layout`.
 SimModel modelOf(const Schedule &schedule, const Layout &layout, const Machine &machine, uint32_t accumulate);
 
 /// From the command table as it will run, with its waits: tasks are the commands of `program.step`, queues those of the program. `canSimulate` must hold.

@@ -151,6 +151,8 @@ private:
       return failure();
     if (auto hold = plan.getAs<IntegerAttr>("hold_copies"))
       step->schedule.hold = static_cast<uint32_t>(hold.getInt());
+    if (auto pace = plan.getAs<FloatAttr>("copy_pace"))
+      step->schedule.copyPace = pace.getValueAsDouble();
     Layout layout = layOut(step->schedule, *machine);
     emitRemarks(function, *machine, layout);
     if (!layout.fits(*machine) && !keepOverBudget)
@@ -161,7 +163,8 @@ private:
     CmdEmitter(function, *step, *machine, layout).run(commands);
     Builder b(module.getContext());
     if (machine->timed() && llvm::any_of(commands, [](const Command &c) { return c.predicate == forebay::Predicate::Speculate; }))
-      module->setAttr("offload.reject_limit", b.getF64FloatAttr(planning::rejectLimit(planning::modelOf(step->schedule, layout, *machine, accumulate.getInt()))));
+      module->setAttr("offload.reject_limit",
+                      b.getF64FloatAttr(planning::rejectLimit(planning::modelOf(std::move(commands), events, *machine, accumulate.getInt(), step->schedule.copyPace))));
     SmallVector<NamedAttribute> arenas;
     for (auto [i, space] : llvm::enumerate(machine->spaces))
       arenas.push_back(b.getNamedAttr(space.name, b.getI64IntegerAttr(layout.spaces[i].arenaBytes)));
