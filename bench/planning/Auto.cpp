@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Regex.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -55,6 +56,11 @@ struct Point {
 
 const char *const kPeer = "superoffload in place";
 
+/// Of the seconds of two plans the smaller; 0 stands for one that does not fit.
+double faster(double a, double b) {
+  return a == 0 ? b : b == 0 ? a : std::min(a, b);
+}
+
 /// One point on one machine.
 struct Result {
   Bound bound;
@@ -67,10 +73,8 @@ struct Result {
   double peer() const {
     double best = 0;
     for (const char *name : {"superoffload", kPeer})
-      if (auto it = seconds.find(name);
-          it != seconds.end() && it->second > 0 &&
-          (best == 0 || it->second < best))
-        best = it->second;
+      if (auto it = seconds.find(name); it != seconds.end())
+        best = faster(best, it->second);
     return best;
   }
 };
@@ -383,11 +387,8 @@ public:
           for (size_t k = 0; k < steps.size(); ++k)
             seconds[i][k] = of("auto: " + steps[k].first,
                                *makeAuto(steps[k].second, false));
-          double shadows = of("superoffload", *makeSuperOffload()),
-                 inPlace = of(kPeer, *makeSuperOffload(true));
-          seconds[i].back() = shadows == 0 || (inPlace > 0 && inPlace < shadows)
-                                  ? inPlace
-                                  : shadows;
+          seconds[i].back() = faster(of("superoffload", *makeSuperOffload()),
+                                     of(kPeer, *makeSuperOffload(true)));
         },
         [](size_t) {});
     std::printf("\nwhat each option is worth on %s: superoffload's time over "
