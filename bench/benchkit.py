@@ -94,6 +94,9 @@ HOME, COPY, FLOW, IN_PLACE = range(4)
 DECISION = re.compile(rb"(forebay-placement|step|argument|bucket|fetch|offload|recompute|without) [^\n]*\n")
 
 
+BUCKET_FIELDS = ("space", "queue", "speculative", "streamed", "cast_on_device", "norm_on_device", "waits")
+
+
 class Placement:
     """The decisions in a plan or program, to be looked at and changed."""
 
@@ -110,12 +113,11 @@ class Placement:
 
     def buckets(self):
         """For each bucket what its line says, by name; `pieces` are (parameter, first, count)."""
-        names = ("space", "queue", "speculative", "streamed", "cast_on_device", "norm_on_device", "waits")
         result = []
         for line in self.of("bucket"):
             numbers = [int(word) for word in line]
-            bucket = dict(zip(names, numbers))
-            bucket["pieces"] = list(zip(*(iter(numbers[len(names):]),) * 3))
+            bucket = dict(zip(BUCKET_FIELDS, numbers))
+            bucket["pieces"] = list(zip(*(iter(numbers[len(BUCKET_FIELDS):]),) * 3))
             result.append(bucket)
         return result
 
@@ -124,11 +126,19 @@ class Placement:
 
     def change_buckets(self, **values):
         """Sets fields of all buckets, by their place in the line."""
-        names = ("space", "queue", "speculative", "streamed", "cast_on_device", "norm_on_device", "waits")
         for line in self.lines:
             if line[0] == "bucket":
                 for name, value in values.items():
-                    line[1 + names.index(name)] = str(value)
+                    line[1 + BUCKET_FIELDS.index(name)] = str(value)
+
+    def change_first_piece(self, first, less):
+        """Lets the first piece of the first bucket begin at element `first`, with `less` elements fewer."""
+        line = next(line for line in self.lines if line[0] == "bucket")
+        at = 1 + len(BUCKET_FIELDS)
+        line[at + 1], line[at + 2] = str(first), str(int(line[at + 2]) - less)
+
+    def repeat_first_bucket(self):
+        self.lines.append(next(line for line in self.lines if line[0] == "bucket"))
 
     def change_source(self, old, new):
         for line in self.lines:

@@ -159,7 +159,7 @@ uint32_t ScheduleBuilder::accumulatorOf(const Piece &piece, uint32_t space) {
 /// Norm of what has arrived of a gradient, in whole groups of 16 blocks: kernels take operands that are aligned to 64 bytes, and a group's
 /// partial sums are that many.
 void ScheduleBuilder::normPartials(const Piece &arrived, uint32_t space, uint32_t queue) {
-  constexpr uint64_t kBlock = 1024, kGroup = kBlock * kAlignment / 4;
+  constexpr uint64_t kBlock = kNormBlock, kGroup = kBlock * kAlignment / 4;
   if (of(arrived).norm < 0)
     return;
   uint32_t i = of(arrived).norm;
@@ -256,18 +256,24 @@ void ScheduleBuilder::verdict() {
 // Updates
 //===----------------------------------------------------------------------===//
 
-/// What speculation leaves: weights that wait for their way up, then what makes good a step that was not applied as assumed. All of that before any update after the
-/// verdict: mostly it is skipped, and a queue that skips late signals late.
+/// What makes good a step that was not applied as assumed. Before any update after the verdict: mostly it is skipped, and a queue that skips late signals late.
 void ScheduleBuilder::settleSpeculation() {
-  auto firstUse = [&](const auto &entry) { return std::make_pair(placement.buckets[entry.first].firstUse, entry.first); };
-  std::sort(waitingUploads.begin(), waitingUploads.end(), [&](const auto &a, const auto &b) { return firstUse(a) < firstUse(b); });
-  flushUploads(0);
   for (uint32_t bucket : buckets)
     if (placeOf(bucket).time == UpdateTime::Speculative) {
       update(bucket, Predicate::Redo);
       upload(bucket, Predicate::Redo, false);
       upload(bucket, Predicate::Restore, true);
+      restoreBeside(bucket);
     }
+}
+
+/// Weights in the compute type that updates have written on the way become those of the masters again.
+void ScheduleBuilder::restoreBeside(uint32_t index) {
+  const BucketPlacement &place = placeOf(index);
+  for (const Piece &piece : placement.buckets[index].pieces)
+    if (const TrainedParameter &p = of(piece); p.castWeight >= 0 && !place.streamed)
+      if (int32_t copy = where[p.weight][place.gradientSpace]; copy >= 0 && schedule.buffers[copy].persistent)
+        addCast(p.castWeight, piece, place.updateQueue, Predicate::Restore, Phase::Update, part(homeOf(piece), piece, Access::Read), part(copy, piece, Access::Write));
 }
 
 void ScheduleBuilder::afterVerdict(uint32_t index) {

@@ -35,6 +35,8 @@ public:
 private:
   BufferLayout &at(uint32_t buffer) { return layout.buffers[buffer]; }
   bool persistent(uint32_t buffer) const { return schedule.buffers[buffer].persistent; }
+  /// What is written to a shadow, the next step reads as the home.
+  uint32_t homeOf(uint32_t buffer) const { return schedule.buffers[buffer].role == Role::Shadow ? schedule.buffers[buffer].copyOf : buffer; }
 
   void findLives() {
     uint32_t end = schedule.ops.empty() ? 0 : schedule.ops.size() - 1;
@@ -97,7 +99,7 @@ private:
       uint32_t due = verdict;
       for (const BufferRange &range : op.operands)
         if (range.access != Access::Read)
-          due = std::min(due, persistent(range.buffer) ? firstRead[range.buffer] : neededBy[range.buffer]);
+          due = std::min(due, persistent(range.buffer) ? firstRead[homeOf(range.buffer)] : neededBy[range.buffer]);
       for (const BufferRange &range : op.operands)
         if (!persistent(range.buffer)) {
           if (range.access != Access::Write)

@@ -81,10 +81,9 @@ static PlanReport reportMemory(const Program &program) {
   report.scratchBytes = program.scratchBytes;
   report.workspaceBytes = program.workspaceBytes;
   report.commands = program.step.size();
-  report.rejectLimit = program.rejectLimit;
+  report.speculation = describeSpeculation(program);
   for (const Command &c : program.step) {
     report.waits += c.waits.size();
-    report.speculative += c.predicate == Predicate::Speculate && c.kind == CommandKind::Dispatch;
     if (c.kind != CommandKind::Copy || c.predicate == Predicate::LaterMicro || c.predicate == Predicate::Redo || c.predicate == Predicate::Restore)
       continue;
     for (size_t i = 0; i + 1 < c.operands.size(); i += 2)
@@ -221,11 +220,8 @@ std::string planning::toText(const PlanReport &report) {
   }
   if (report.flow.activationBytes)
     out += "activations offloaded between forward and backward: " + readableSize(report.flow.activationBytes) + "\n";
-  if (report.speculative) {
-    char limit[16];
-    std::snprintf(limit, sizeof limit, "%.0f", 100 * report.rejectLimit);
-    out += std::to_string(report.speculative) + " updates run before the verdict, unless more than " + limit + "% of the recent steps were clipped or skipped\n";
-  }
+  if (!report.speculation.empty())
+    out += report.speculation + "\n";
   out += std::to_string(report.commands) + " commands, " + std::to_string(report.waits) + " waits\n";
   return out + timeText(report);
 }

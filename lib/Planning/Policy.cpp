@@ -17,8 +17,7 @@ std::vector<Bucket> planning::formBuckets(const Problem &problem, const std::vec
     return std::make_pair(trained[a].completeAt, a) < std::make_pair(trained[b].completeAt, b);
   });
 
-  // The norm's blocks have 1024 elements: no piece may cut one.
-  uint64_t piece = std::max<uint64_t>(problem.bucketBytes / 4096 * 4096, 4096);
+  const uint64_t block = kNormBlock * 4, piece = std::max(problem.bucketBytes / block * block, block);
   std::vector<Bucket> buckets;
   bool open = false;
   auto add = [&](uint32_t parameter, uint64_t first, uint64_t count) {

@@ -21,9 +21,46 @@ std::string quoted(const std::string &text) { return "'" + text + "'"; }
 // Structure
 //===----------------------------------------------------------------------===//
 
+/// Bytes of some tensors.
+class Bytes {
+public:
+  void add(const Tensor &tensor) {
+    uint64_t begin = tensor.offset, end = begin + tensor.bytes;
+    if (begin >= end) // empty, or found to lie outside its arena
+      return;
+    for (auto it = firstThatEndsAfter(tensor.space, begin); it != parts.end() && it->first <= std::make_pair(tensor.space, end); it = parts.erase(it)) {
+      begin = std::min(begin, it->first.second);
+      end = std::max(end, it->second);
+    }
+    parts[{tensor.space, begin}] = end;
+  }
+
+  bool touches(const Range &range) {
+    auto it = firstThatEndsAfter(range.space, range.offset);
+    return range.bytes && it != parts.end() && it->first < std::make_pair(range.space, range.offset + range.bytes);
+  }
+
+private:
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t>::iterator firstThatEndsAfter(uint32_t space, uint64_t offset) {
+    auto it = parts.upper_bound({space, offset});
+    if (it != parts.begin() && std::prev(it)->first.first == space && std::prev(it)->second > offset)
+      --it;
+    return it;
+  }
+
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> parts; ///< apart from each other; space and first byte: end
+};
+
 class StructureCheck {
 public:
-  StructureCheck(const Program &program, std::string &error) : program(program), pairs(program), error(error) {}
+  StructureCheck(const Program &program, std::string &error) : program(program), pairs(program), error(error) {
+    for (const Tensor &t : program.tensors) {
+      if (!t.initial.empty())
+        constants.add(t);
+      if (t.role == Role::Parameter || t.role == Role::Moment || t.role == Role::Accumulator || t.role == Role::Buffer)
+        kept.add(t);
+    }
+  }
 
   bool run() {
     if (program.accumulate < 1)
@@ -38,6 +75,8 @@ public:
     for (const Tensor &tensor : program.tensors)
       if (!check(tensor))
         return false;
+    if (error = checkPairs(program); !error.empty())
+      return false;
     for (const Value &value : program.values) {
       if (!inside(value.space, value.offset, value.bytes))
         return fail("value " + quoted(value.label) + " lies outside its arena");
@@ -71,18 +110,11 @@ private:
     if (tensor.copyOf >= static_cast<int64_t>(program.tensors.size()) ||
         (tensor.copyOf >= 0 && tensor.role != Role::Shadow && program.tensors[tensor.copyOf].role != Role::Parameter))
       return fail(where + " is a copy of no parameter");
-    if (tensor.role == Role::Shadow && !isShadow(tensor))
-      return fail(where + " is the shadow of no parameter or moment of its size beside it");
+    if (!tensor.initial.empty() && tensor.initial.size() != tensor.bytes)
+      return fail(where + " begins with another number of bytes than it has");
     if (tensor.group >= static_cast<int64_t>(program.groups.size()))
       return fail(where + " is in no known group");
     return true;
-  }
-
-  bool isShadow(const Tensor &tensor) const {
-    if (tensor.copyOf < 0)
-      return false;
-    const Tensor &home = program.tensors[tensor.copyOf];
-    return (home.role == Role::Parameter || home.role == Role::Moment) && home.space == tensor.space && home.bytes == tensor.bytes;
   }
 
   bool checkList(const std::vector<Command> &list, const std::string &prefix) {
@@ -100,6 +132,8 @@ private:
                     std::to_string(signaller[c.signal]) + " signals too");
       if (c.signal >= 0)
         signaller[c.signal] = i;
+      if (&list == &program.flush && (hangsOnSpeculation(c.predicate) || std::any_of(c.operands.begin(), c.operands.end(), [&](const Range &r) { return pairs.touches(r); })))
+        return fail(where + " hangs on which step was applied, and a flush comes after no step");
       if (c.kind == CommandKind::Scalars && verdict)
         return fail(where + " comes after the verdict: it would see the wrong step number");
       verdict |= c.kind == CommandKind::Verdict;
@@ -128,6 +162,13 @@ private:
     for (const Range &range : c.operands)
       if (pairs.touches(range) && !pairs.exchanged(range))
         return fail(where + ": an operand is partly inside what steps exchange");
+    for (const Range &range : c.operands)
+      if (range.access != Access::Read && constants.touches(range))
+        return fail(where + " writes a tensor that keeps the bytes it begins with");
+    for (const Range &range : c.operands)
+      if (c.predicate == Predicate::Speculate && range.access != Access::Read && kept.touches(range))
+        return fail(where + " runs before the verdict and writes what only an applied step may change: " + program.spaces[range.space].name + " [" + std::to_string(range.offset) +
+                    ", " + std::to_string(range.offset + range.bytes) + ")");
     size_t operands = c.operands.size();
     auto tensorIndex = [&] { return c.index >= 0 && c.index < static_cast<int64_t>(program.tensors.size()); };
     auto one = [&](Access access) { return operands == 1 && c.operands[0].access == access; };
@@ -196,6 +237,7 @@ private:
 
   const Program &program;
   const Pairs pairs;
+  Bytes constants, kept; ///< initial bytes that stay; what only an applied step changes
   std::string &error;
 };
 
@@ -227,9 +269,10 @@ struct Segment {
   std::vector<Seen> reads; ///< since `write`; the latest of each queue
   /// Iterations of the last writes: one that runs however the step ends, and those of commands that speculate, redo and restore.
   int32_t written = -1, perhaps[3] = {-1, -1, -1};
+  bool redone = false; ///< the last write is by one that redoes, and just before it was one that speculates
 
   bool sameBut(const Segment &other) const {
-    return persistent == other.persistent && written == other.written && std::equal(perhaps, perhaps + 3, other.perhaps);
+    return persistent == other.persistent && redone == other.redone && written == other.written && std::equal(perhaps, perhaps + 3, other.perhaps);
   }
 };
 
@@ -276,14 +319,50 @@ public:
   }
 
   bool run(const std::vector<Iteration> &iterations) {
-    for (iteration = 0; iteration < static_cast<int32_t>(iterations.size()); ++iteration)
+    for (iteration = 0; iteration < static_cast<int32_t>(iterations.size()); ++iteration) {
       for (uint32_t c = 0; c < list.size(); ++c)
         if (!step(c, iterations[iteration]))
           return false;
+      if (&list == &program.step && iterations[iteration].last && !settled(iterations[iteration]))
+        return false;
+    }
     return true;
   }
 
 private:
+  /// At the end of a step. If it is applied, all that it exchanges is new, whether speculation was on, right, or off; if it is dropped, what lasts is as it was.
+  bool settled(Iteration kind) {
+    Bytes next; // what an applied step brings, and a dropped one forgets
+    for (const Tensor &shadow : program.tensors) {
+      if (shadow.role != Role::Shadow)
+        continue;
+      const Tensor &at = kind.exchanged ? program.tensors[shadow.copyOf] : shadow;
+      next.add(at);
+      auto isNew = [&](uint64_t begin, Segment &segment) {
+        if (segment.written == iteration || (segment.perhaps[0] == iteration && segment.perhaps[1] == iteration))
+          return true;
+        error = "a step that is applied exchanges " + quoted(shadow.name) + ", and " + text({at.space, begin}, segment) + " of it may not have been written";
+        return false;
+      };
+      if (kind.applied && !forEach(at.space, at.offset, at.bytes, isNew))
+        return false;
+    }
+    for (uint32_t space = 0; space < bytes.size(); ++space)
+      for (const auto &[begin, segment] : bytes[space]) {
+        if (!segment.persistent || segment.write.ended == 0 || segment.write.iteration != iteration)
+          continue;
+        Predicate by = list[segment.write.command].predicate;
+        bool forgotten = !kind.applied && next.touches({space, begin, segment.end - begin, Access::Read});
+        if (by == Predicate::Speculate && !forgotten)
+          return error = name(segment.write) + " runs before the verdict, and nothing after it makes good " + text({space, begin}, segment) + " of a step that is " +
+                         (kind.applied ? "clipped" : "dropped"),
+                 false;
+        if (by == Predicate::Redo && !segment.redone)
+          return error = name(segment.write) + " makes good " + text({space, begin}, segment) + ", but what writes it last before does not run before the verdict", false;
+      }
+    return true;
+  }
+
   void markPersistent(uint32_t space, uint64_t offset, uint64_t size) {
     forEach(space, offset, size, [](uint64_t, Segment &segment) { return segment.persistent = true; });
   }
@@ -399,9 +478,11 @@ private:
     for (const Seen &read : segment.reads)
       if (!ordered(read))
         return race("writes", text(what, segment), "read", read);
+    int kind = speculative(predicate);
+    auto by = [&](Predicate other) { return segment.write.ended && segment.write.iteration == self.iteration && list[segment.write.command].predicate == other; };
+    segment.redone = predicate == Predicate::Redo && (by(Predicate::Speculate) || (by(Predicate::Redo) && segment.redone));
     segment.write = self;
     segment.reads.clear();
-    int kind = speculative(predicate);
     (kind < 0 ? segment.written : segment.perhaps[kind]) = self.iteration;
     return true;
   }

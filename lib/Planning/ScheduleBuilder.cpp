@@ -67,6 +67,10 @@ Schedule ScheduleBuilder::run() {
     for (uint32_t bucket : speculatesAfter[i])
       speculate(bucket);
   }
+  // Behind the verdict they would wait for it, and with them the weights that forward needs first.
+  auto firstUse = [&](const auto &entry) { return std::make_pair(placement.buckets[entry.first].firstUse, entry.first); };
+  std::sort(waitingUploads.begin(), waitingUploads.end(), [&](const auto &a, const auto &b) { return firstUse(a) < firstUse(b); });
+  flushUploads(0);
   verdict();
   sortBuckets([&](uint32_t b) { return placement.buckets[b].firstUse; });
   settleSpeculation();
@@ -371,6 +375,31 @@ void ScheduleBuilder::renumber() {
   change(schedule.verdict);
 }
 
+/// What is wrong with the pieces of all buckets, which are to be each element of each trained parameter once, or nothing.
+static std::string unevenPieces(const Problem &problem, const std::vector<TrainedParameter> &trained, const Placement &placement) {
+  std::vector<std::vector<std::pair<uint64_t, uint64_t>>> ranges(trained.size());
+  auto nameOf = [&](uint32_t parameter) { return "'" + problem.values[problem.arguments[trained[parameter].argument].value].label + "'"; };
+  auto elements = [](uint64_t from, uint64_t to) { return "elements [" + std::to_string(from) + ", " + std::to_string(to) + ") of "; };
+  for (size_t b = 0; b < placement.buckets.size(); ++b)
+    for (const Piece &piece : placement.buckets[b].pieces) {
+      uint64_t end = piece.first + piece.count;
+      if (piece.first % kNormBlock)
+        return "bucket " + std::to_string(b) + " has " + elements(piece.first, end) + nameOf(piece.parameter) + ", which do not begin at a multiple of " + std::to_string(kNormBlock);
+      ranges[piece.parameter].push_back({piece.first, end});
+    }
+  for (uint32_t p = 0; p < trained.size(); ++p) {
+    ranges[p].push_back({trained[p].elements, trained[p].elements});
+    std::sort(ranges[p].begin(), ranges[p].end());
+    uint64_t done = 0;
+    for (auto [from, to] : ranges[p]) {
+      if (from != done)
+        return elements(std::min(from, done), std::max(from, done)) + nameOf(p) + (from > done ? " are in no bucket" : " are in two buckets");
+      done = to;
+    }
+  }
+  return "";
+}
+
 /// Decisions that contradict each other: a policy from elsewhere or a plan that somebody has changed may hold them. What is then wrong, or nothing.
 static std::string contradiction(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement) {
   for (size_t b = 0; b < placement.buckets.size(); ++b) {
@@ -398,7 +427,7 @@ static std::string contradiction(const Problem &problem, const std::vector<Train
         return bucket + " sums gradients in " + machine.spaces[place.gradientSpace].name + ", and the sums have their home elsewhere";
     }
   }
-  return "";
+  return unevenPieces(problem, trained, placement);
 }
 
 Schedule planning::buildSchedule(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, const Placement &placement,

@@ -105,6 +105,7 @@ private:
   void scalars();
   void verdict();
   void settleSpeculation();
+  void restoreBeside(uint32_t bucket);
   void afterVerdict(uint32_t bucket);
   /// The update of a bucket and the way of its weights to forward. `predicate`: Apply, Speculate or Redo.
   void update(uint32_t bucket, Predicate predicate);

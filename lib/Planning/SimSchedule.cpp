@@ -79,12 +79,15 @@ namespace {
 /// What must end before an operation starts: of conflicting accesses on each queue the latest. Buffers are cut at the ends of all ranges.
 class Dependences {
 public:
-  Dependences(const Schedule &schedule, uint32_t queues) : schedule(schedule), queues(queues), cuts(schedule.buffers.size()), base(schedule.buffers.size()) {
+  Dependences(const Schedule &schedule, uint32_t queues) : schedule(schedule), queues(queues), cuts(schedule.buffers.size()), base(schedule.buffers.size()), paired(schedule.buffers.size()) {
     for (const ScheduledOp &op : schedule.ops)
       for (const BufferRange &range : op.operands) {
         cuts[counted(range.buffer)].push_back(range.offset);
         cuts[counted(range.buffer)].push_back(range.offset + range.bytes);
       }
+    for (size_t b = 0; b < schedule.buffers.size(); ++b)
+      if (schedule.buffers[b].role == Role::Shadow)
+        paired[b] = paired[schedule.buffers[b].copyOf] = true;
     size_t count = 1; // segment 0: the verdict
     for (size_t b = 0; b < cuts.size(); ++b) {
       std::vector<uint64_t> &list = cuts[b];
@@ -131,11 +134,13 @@ public:
   }
 
 private:
-  /// A shadow and its pair are exchanged by applied steps: each counts as both, as in deriveWaits.
+  /// A shadow and its pair are exchanged by applied steps: each counts as both, as in deriveWaits. Whatever touches one comes after the verdict of the step before.
   uint32_t counted(uint32_t buffer) const { return schedule.buffers[buffer].role == Role::Shadow ? schedule.buffers[buffer].copyOf : buffer; }
 
   template <typename Visit> void eachSegment(const ScheduledOp &op, Visit visit) {
+    bool follows = op.predicate == Predicate::Speculate;
     for (const BufferRange &range : op.operands) {
+      follows |= paired[range.buffer];
       const std::vector<uint64_t> &list = cuts[counted(range.buffer)];
       size_t from = std::lower_bound(list.begin(), list.end(), range.offset) - list.begin();
       for (size_t s = from; s < list.size() && list[s] < range.offset + range.bytes; ++s)
@@ -145,7 +150,7 @@ private:
       visit(0, false, true);
     else if (op.kind == CommandKind::Scalars || afterVerdict(op.predicate))
       visit(0, true, false);
-    else if (op.predicate == Predicate::Speculate)
+    else if (follows)
       visit(0, false, false);
   }
 
@@ -153,6 +158,7 @@ private:
   const uint32_t queues;
   std::vector<std::vector<uint64_t>> cuts;
   std::vector<size_t> base;
+  std::vector<bool> paired; ///< by buffer: a shadow, or has one
   std::vector<int64_t> reads, writes; ///< by segment and queue: latest moment
 };
 

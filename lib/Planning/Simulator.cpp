@@ -298,7 +298,9 @@ double planning::rejectLimit(SimModel model) {
     return simulate(model).stepSeconds;
   };
   double committed = seconds(SpeculationOutcome::Committed), redone = seconds(SpeculationOutcome::Redone), off = seconds(SpeculationOutcome::Off);
-  return redone > committed ? std::clamp((off - committed) / (redone - committed), 0.0, 1.0) : 1;
+  if (off <= committed)
+    return kNeverSpeculate;
+  return redone > committed ? std::min((off - committed) / (redone - committed), 1.0) : 1;
 }
 
 SimResult planning::simulate(const SimModel &model, bool spans) {

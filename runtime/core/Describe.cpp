@@ -59,7 +59,7 @@ struct Counts {
   std::map<std::string, std::pair<uint64_t, double>> kernels; ///< dispatches, flops
   std::map<std::string, uint64_t> kinds, queues, phases;
   std::map<std::pair<std::string, std::string>, uint64_t> copied; ///< bytes between spaces
-  uint64_t waits = 0, speculative = 0;
+  uint64_t waits = 0;
 };
 
 Counts count(const Program &program) {
@@ -69,7 +69,6 @@ Counts count(const Program &program) {
     ++result.queues[program.queues[command.queue].name];
     ++result.phases[command.phase.empty() ? "other" : command.phase];
     result.waits += command.waits.size();
-    result.speculative += command.predicate == Predicate::Speculate;
     if (command.kind == CommandKind::Dispatch) {
       auto &entry = result.kernels[program.kernels[command.kernel].name];
       ++entry.first;
@@ -201,8 +200,8 @@ private:
       line("  on %-25s %6llu", queue.c_str(), (unsigned long long)number);
     for (const auto &[phase, number] : counts.phases)
       line("  in %-25s %6llu", phase.c_str(), (unsigned long long)number);
-    if (counts.speculative)
-      line("  %llu run before the verdict, unless more than %.0f %% of the recent steps were clipped or skipped", (unsigned long long)counts.speculative, 100 * program.rejectLimit);
+    if (std::string speculation = describeSpeculation(program); !speculation.empty())
+      line("  %s", speculation.c_str());
     for (const auto &[spaces, bytes] : counts.copied)
       line("  copied %s to %s: %s", spaces.first.c_str(), spaces.second.c_str(), sizeText(bytes).c_str());
     text += "kernels\n";
@@ -278,7 +277,7 @@ std::string forebay::rt::describeJson(const Program &program, bool commands) {
   json["accumulate"] = program.accumulate;
   json["clip_norm"] = program.hasClip ? Json(program.clipNorm) : Json(nullptr);
   json["bucket_bytes"] = program.bucketBytes;
-  json["reject_limit"] = program.rejectLimit;
+  json["reject_limit"] = program.rejectLimit < 0 ? Json("never") : Json(program.rejectLimit);
   json["flops_per_token"] = program.flopsPerToken;
   json["tokens_per_micro_step"] = program.tokensPerMicroStep;
   json["spaces"] = Json::array();

@@ -201,6 +201,51 @@ Pairs::Pairs(const Program &program) {
   std::sort(parts.begin(), parts.end(), [](const Part &a, const Part &b) { return std::tie(a.space, a.offset) < std::tie(b.space, b.offset); });
 }
 
+std::string forebay::checkPairs(const Program &program) {
+  std::vector<int32_t> shadowOf(program.tensors.size(), -1);
+  auto quoted = [&](size_t tensor) { return "'" + program.tensors[tensor].name + "'"; };
+  for (size_t i = 0; i < program.tensors.size(); ++i) {
+    const Tensor &shadow = program.tensors[i];
+    if (shadow.role != Role::Shadow)
+      continue;
+    const std::string where = "tensor " + quoted(i);
+    if (shadow.copyOf < 0 || size_t(shadow.copyOf) >= program.tensors.size())
+      return where + " is the shadow of nothing";
+    const Tensor &home = program.tensors[shadow.copyOf];
+    if ((home.role != Role::Parameter && home.role != Role::Moment) || home.space != shadow.space || home.bytes != shadow.bytes)
+      return where + " is the shadow of no parameter or moment of its size beside it";
+    if (shadow.offset % 64 || home.offset % 64)
+      return where + " and what it is the shadow of do not both begin on 64 bytes";
+    if (int32_t &other = shadowOf[shadow.copyOf]; other < 0)
+      other = int32_t(i);
+    else
+      return where + " is a second shadow of " + quoted(shadow.copyOf) + ", beside " + quoted(other);
+  }
+  std::vector<size_t> order;
+  for (size_t i = 0; i < program.tensors.size(); ++i)
+    if (const Tensor &tensor = program.tensors[i]; tensor.bytes && tensor.role != Role::Output && tensor.role != Role::Loss)
+      order.push_back(i);
+  auto begin = [&](size_t i) { return std::make_tuple(program.tensors[i].space, program.tensors[i].offset, i); };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return begin(a) < begin(b); });
+  auto isPaired = [&](size_t i) { return program.tensors[i].role == Role::Shadow || shadowOf[i] >= 0; };
+  // If any that begins earlier overlaps, then the one that reaches furthest: of all, or of paired ones.
+  int64_t furthest = -1, furthestPaired = -1;
+  auto end = [&](size_t i) { return program.tensors[i].offset + program.tensors[i].bytes; };
+  for (size_t i : order) {
+    if (int64_t before = isPaired(i) ? furthest : furthestPaired;
+        before >= 0 && program.tensors[before].space == program.tensors[i].space && end(before) > program.tensors[i].offset)
+      return "tensors " + quoted(before) + " and " + quoted(i) + " overlap, and applied steps exchange one of them with its shadow";
+    auto reach = [&](int64_t &most) {
+      if (most < 0 || program.tensors[most].space != program.tensors[i].space || end(i) > end(most))
+        most = int64_t(i);
+    };
+    reach(furthest);
+    if (isPaired(i))
+      reach(furthestPaired);
+  }
+  return "";
+}
+
 /// The last part that begins before the end of `range`, in its space.
 const Pairs::Part *Pairs::lastBefore(const Range &range) const {
   auto it = std::partition_point(parts.begin(), parts.end(), [&](const Part &p) { return std::tie(p.space, p.offset) < std::make_tuple(range.space, range.offset + range.bytes); });
@@ -217,6 +262,22 @@ std::optional<Range> Pairs::exchanged(const Range &range) const {
   if (!touches(range) || range.offset < part->offset || range.offset + range.bytes > part->offset + part->bytes)
     return std::nullopt;
   return Range{range.space, part->other + (range.offset - part->offset), range.bytes, range.access};
+}
+
+std::string forebay::describeSpeculation(const Program &program) {
+  auto isUpdate = [](const Command &c) { return c.predicate == Predicate::Speculate && c.kind == CommandKind::Dispatch && c.tensor >= 0; };
+  auto updates = std::count_if(program.step.begin(), program.step.end(), isUpdate);
+  if (updates == 0)
+    return "";
+  std::string text = std::to_string(updates) + (updates == 1 ? " update" : " updates");
+  if (program.rejectLimit < 0)
+    return text + " could run before the verdict, but that gains nothing, so none does";
+  text += updates == 1 ? " runs before the verdict" : " run before the verdict";
+  if (program.rejectLimit >= 0.995)
+    return text + ", however many of the recent steps were clipped or skipped";
+  char limit[16];
+  std::snprintf(limit, sizeof limit, "%.3g%%", 100 * program.rejectLimit);
+  return text + ", unless more than " + limit + " of the recent steps were clipped or skipped";
 }
 
 std::vector<Value> forebay::livesForSums(const Program &program) {

@@ -78,8 +78,8 @@ Session::Session(const LoadedProgram &loaded, const SessionOptions &options)
   for (size_t i = 0; i < program.tensors.size(); ++i)
     if (const Tensor &tensor = program.tensors[i]; tensor.role == Role::Shadow && tensor.copyOf >= 0)
       shadowOf[tensor.copyOf] = int32_t(i);
-  canSpeculate = speculating =
-      std::any_of(program.step.begin(), program.step.end(), [](const Command &c) { return c.predicate == Predicate::Speculate; });
+  canSpeculate = std::any_of(program.step.begin(), program.step.end(), [](const Command &c) { return c.predicate == Predicate::Speculate; });
+  speculating = speculateNext();
 }
 
 Session::~Session() {
@@ -278,7 +278,7 @@ bool Session::setFault(Problems &problems) {
 int Session::find(const std::string &name) const {
   const std::vector<Tensor> &tensors = program().tensors;
   for (size_t i = 0; i < tensors.size(); ++i)
-    if (tensors[i].name == name && tensors[i].role != Role::WeightCopy && tensors[i].role != Role::Shadow)
+    if (tensors[i].name == name && tensors[i].role != Role::WeightCopy && tensors[i].role != Role::Shadow && tensors[i].initial.empty())
       return int(i);
   return -1;
 }
@@ -360,7 +360,7 @@ bool Session::reportBadIndex(Problems &problems) const {
   return true;
 }
 
-/// Steps over which the share of rejected ones is taken, with weights that fall by 1/e in that time.
+/// Steps over which the share of rejected ones is taken, with weights that fall to 1/e in that time.
 static constexpr double kRecentSteps = 16;
 
 Decision Session::decide(uint64_t step, const float *verdict) {
@@ -377,7 +377,7 @@ Decision Session::decide(uint64_t step, const float *verdict) {
   slot.speculated = speculating;
   slot.committed = speculating && asSpeculated;
   rejected += (!asSpeculated - rejected) / kRecentSteps;
-  speculating = canSpeculate && rejected <= program().rejectLimit;
+  speculating = speculateNext();
   return {slot.applied, asSpeculated, speculating};
 }
 

@@ -117,6 +117,7 @@ private:
   void evaluate(uint64_t step, uint32_t group, float *destination) const;
   void noteBadIndex(uint64_t step, uint32_t command, int64_t index, int64_t size);
   Decision decide(uint64_t step, const float *verdict);
+  bool speculateNext() const { return canSpeculate && rejected <= loaded.program.rejectLimit; }
   uint64_t offsetOf(size_t tensor) const;
   void report(uint64_t micro, int32_t tensor, const void *source, size_t bytes);
 

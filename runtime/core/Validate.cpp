@@ -20,6 +20,8 @@ public:
     for (const Tensor &tensor : program.tensors)
       if (!checkTensor(tensor))
         return false;
+    if (std::string wrong = checkPairs(program); !wrong.empty())
+      return fail("program", wrong);
     for (const Value &value : program.values)
       if (value.space >= program.spaces.size() || value.first > value.last)
         return fail("value " + value.label, "space or life is impossible");
@@ -57,9 +59,6 @@ private:
       return fail(tensor.name, "lies outside its arena");
     if (tensor.copyOf >= 0 && (size_t(tensor.copyOf) >= program.tensors.size() || program.tensors[tensor.copyOf].bytes != tensor.bytes))
       return fail(tensor.name, "is a copy of a parameter of another size");
-    if (tensor.role == Role::Shadow &&
-        (tensor.copyOf < 0 || program.tensors[tensor.copyOf].role == Role::Shadow || program.tensors[tensor.copyOf].space != tensor.space))
-      return fail(tensor.name, "is the shadow of nothing");
     if (!tensor.initial.empty() && tensor.initial.size() != tensor.bytes)
       return fail(tensor.name, "starts with bytes of another size");
     return true;
@@ -92,6 +91,8 @@ private:
       for (const Range &range : command.operands)
         if (!insideArena(range.space, range.offset, range.bytes))
           return fail(here, "an operand lies outside its arena");
+      if (base != 0 && hangsOnSpeculation(command.predicate))
+        return fail(here, "a flush has no step that it could speculate about");
       for (const Range &range : command.operands)
         if (pairs.touches(range) && (base != 0 || !pairs.exchanged(range)))
           return fail(here, base != 0 ? "a flush has no step whose parameters it could mean" : "an operand has only a part of what a step exchanges");

@@ -89,8 +89,7 @@ struct PlanReport {
   uint64_t workspaceBytes = 0;      ///< of libraries
   uint64_t copied[2] = {0, 0};      ///< bytes that one micro-step copies up (to the first space), down (from it)
   FlowReport flow;
-  uint64_t speculative = 0; ///< updates that run before the verdict
-  double rejectLimit = 1;   ///< Program::rejectLimit
+  std::string speculation; ///< describeSpeculation of the program
   size_t commands = 0, waits = 0;
 
   std::optional<TimeReport> time;

@@ -18,6 +18,9 @@
 
 namespace forebay::planning {
 
+/// Elements in one block of partial norms: a piece begins at a multiple of it.
+inline constexpr uint64_t kNormBlock = 1024;
+
 /// Elements [first, first + count) of a trained parameter.
 struct Piece {
   uint32_t parameter; ///< index into the list of trainedParameters
@@ -33,7 +36,7 @@ struct Bucket {
 };
 
 /// Buckets of at most `limit` bytes. A parameter larger than that has a bucket of its own; one larger than `problem.bucketBytes` is split at multiples of
-/// 1024 elements into several.
+/// kNormBlock elements into several.
 std::vector<Bucket> formBuckets(const Problem &problem, const std::vector<TrainedParameter> &trained, uint64_t limit);
 inline std::vector<Bucket> formBuckets(const Problem &problem, const std::vector<TrainedParameter> &trained) {
   return formBuckets(problem, trained, problem.bucketBytes);
@@ -117,7 +120,7 @@ struct Placement {
   std::vector<Fetch> fetches;   ///< in the order in which they are issued; those of one value do not overlap
   std::vector<Offload> offloads;
   std::vector<Recompute> recomputes; ///< ascending `before`; those of one position in the order in which they run
-  /// New weights of speculative updates go up when so many more buckets have been updated, or after the verdict: the copy queue must not wait for
+  /// New weights of speculative updates go up when so many more buckets have been updated, or after backward: the copy queue must not wait for
   /// an update that is late.
   uint32_t uploadLag = 0;
   uint32_t streamSlots = 2; ///< buckets whose state may be beside the compute engine at one time

@@ -87,7 +87,7 @@ SimModel modelOf(const Schedule &schedule, const Layout &layout, const Machine &
 SimModel modelOf(const Program &program, const Machine &machine);
 
 /// Share of rejected steps above which updates before the verdict take longer than without: of steps of `model` that are committed (c), redone (r), and done without
-/// (o), x = (o - c) / (r - c), within [0, 1]; 1 if a redone step costs nothing.
+/// (o), x = (o - c) / (r - c), at most 1; 1 if a redone step costs nothing more, kNeverSpeculate if a committed one gains nothing.
 double rejectLimit(SimModel model);
 
 /// The machine has every memory and queue of the program (by name), and rates. Else `why` says what is missing, in one line.

@@ -30,6 +30,9 @@ namespace forebay {
 /// Bumped when the meaning of any field changes; a runtime refuses other versions.
 inline constexpr uint32_t kProgramAbi = 3;
 
+/// Program::rejectLimit of a program in which speculation is always off.
+inline constexpr double kNeverSpeculate = -1;
+
 enum class DType : uint8_t { F32, F64, F16, BF16, I64, I32, I16, I8, U8, Bool };
 /// Bytes of one element (bool: 1).
 unsigned byteSize(DType type);
@@ -114,6 +117,11 @@ enum class Predicate : uint8_t {
 /// True of predicates that depend on the verdict of the step.
 inline bool afterVerdict(Predicate predicate) {
   return predicate == Predicate::Apply || predicate == Predicate::Redo || predicate == Predicate::Restore;
+}
+
+/// True of predicates of commands that run before the verdict, or make good what has.
+inline bool hangsOnSpeculation(Predicate predicate) {
+  return predicate == Predicate::Speculate || predicate == Predicate::Redo || predicate == Predicate::Restore;
 }
 
 struct Wait {
@@ -226,6 +234,7 @@ struct Program {
   double boundSeconds = 0;          ///< no plan of this step is faster on the machine (docs/algorithms/bound.md); 0: not known
   std::string binding;              ///< the resource that the bound fills
   /// Speculation is off while more than this share of the recent steps was clipped or dropped: then it costs more than it gains (docs/algorithms/speculation.md).
+  /// kNeverSpeculate: it gains nothing even where no step is.
   double rejectLimit = 1;
   double copyPace = 0;              ///< bytes/s at which copies between spaces run at most; 0: as fast as they can
   std::vector<std::pair<std::string, int64_t>> dims;
@@ -258,6 +267,13 @@ private:
   const Part *lastBefore(const Range &range) const;
   std::vector<Part> parts; ///< by space and offset
 };
+
+/// What is wrong with the shadows of a program whose tensors lie inside their arenas, in one line, or nothing: each is beside a parameter or moment of its size that has no other,
+/// both begin on 64 bytes, and no tensor has bytes of either but an output.
+std::string checkPairs(const Program &program);
+
+/// How many updates of `program` run before the verdict, and when, in one line; empty if none do.
+std::string describeSpeculation(const Program &program);
 
 /// Program::values for sums of live bytes: one whose bytes another takes over in place, at its last command, lives to the command before.
 std::vector<Value> livesForSums(const Program &program);

@@ -5,8 +5,10 @@
 #include "forebay/Pipelines/Pipelines.h"
 #include "forebay/Planning/Machine.h"
 #include "forebay/Planning/PlanReport.h"
+#include "forebay/Planning/Policy.h"
 #include "forebay/Planning/RaceVerifier.h"
 
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -57,6 +59,22 @@ public:
 
   MLIRContext context;
 };
+
+/// Policies from elsewhere may be made of ours, but a program that undoes updates in place would lose bits.
+TEST_F(ToProgram, RefusesUpdatesThatAreUndoneInPlace) {
+  ASSERT_TRUE(forebay::planning::registerPolicy("undoes", [] { return forebay::planning::makeSuperOffload(true); }));
+  auto module = parseSourceFile<ModuleOp>(FOREBAY_TEST_DIR "/Dialect/Offload/Inputs/mlp.mlir", ParserConfig(&context));
+  ASSERT_TRUE(module);
+  std::string said;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) { said += diagnostic.str(); });
+  PassManager manager(&context);
+  forebay::OffloadPlanOptions options;
+  options.machine = "superchip-emu";
+  options.policy = "undoes";
+  manager.addPass(forebay::createOffloadPlan(options));
+  EXPECT_TRUE(failed(manager.run(*module)));
+  EXPECT_EQ(said, "--policy=undoes: it undoes updates by inverse arithmetic, which leaves other bits in weights whose step is clipped or dropped");
+}
 
 TEST_F(ToProgram, Fields) {
   Program p = lower("mlp.mlir", "superchip-emu", "zero-offload");

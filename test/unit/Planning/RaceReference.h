@@ -5,6 +5,7 @@
 
 #include "forebay/program.h"
 
+#include <optional>
 #include <vector>
 
 namespace forebay::planning::test {
@@ -111,6 +112,56 @@ struct Reference {
           if (r.access != Access::Write && !persistent(r.space, byte) && !written(b, r.space, byte))
             return false;
     }
+    for (unsigned s = 0; s < steps.size(); ++s)
+      if (!settled(s))
+        return false;
+    return true;
+  }
+
+  /// The predicate of the command that writes `byte` last in `iteration`, if any does.
+  std::optional<Predicate> lastWriter(unsigned iteration, uint32_t space, uint64_t byte) const {
+    std::optional<Predicate> last;
+    for (const Command &c : p.step)
+      if (runs(c, iteration))
+        for (const Range &r : operands(c, iteration))
+          if (r.space == space && r.access != Access::Read && r.offset <= byte && byte < r.offset + r.bytes)
+            last = c.predicate;
+    return last;
+  }
+
+  /// What lasts does not show whether step `s` was speculated.
+  bool settled(unsigned s) const {
+    unsigned iteration = s * p.accumulate + p.accumulate - 1, appliedBefore = 0;
+    for (unsigned before = 0; before < s; ++before)
+      appliedBefore += steps[before].applied;
+    Outcome step = steps[s], off = step;
+    off.speculates = false;
+    Reference without = *this;
+    without.steps[s] = off;
+    for (const Tensor &t : p.tensors) {
+      if (!persistent(t.space, t.offset))
+        continue;
+      bool shadow = t.role == Role::Shadow, paired = shadow;
+      for (const Tensor &other : p.tensors)
+        paired |= other.role == Role::Shadow && &p.tensors[other.copyOf] == &t;
+      bool next = paired && shadow != (appliedBefore % 2 == 1);
+      for (uint64_t byte = t.offset; byte < t.offset + t.bytes; ++byte) {
+        std::optional<Predicate> by = lastWriter(iteration, t.space, byte);
+        if (next && !step.applied) // forgotten
+          continue;
+        bool wrong = step.speculates && !(step.applied && step.asSpeculated);
+        if ((next && !by) || (wrong && by == Predicate::Speculate) ||
+            (without.lastWriter(iteration, t.space, byte) == Predicate::Redo && by != Predicate::Redo && by != Predicate::Speculate))
+          return false;
+      }
+    }
+    // No place is overwritten that the step began with.
+    for (const Command &c : p.step)
+      for (const Range &r : c.operands)
+        for (const Tensor &t : p.tensors)
+          if (c.predicate == Predicate::Speculate && r.access != Access::Read && t.role == Role::Parameter && r.space == t.space && r.offset < t.offset + t.bytes &&
+              t.offset < r.offset + r.bytes)
+            return false;
     return true;
   }
 

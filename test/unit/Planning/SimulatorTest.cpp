@@ -266,4 +266,23 @@ TEST(Simulator, ScheduleAndCommandsAgree) {
   EXPECT_EQ(counted, 360u);
 }
 
+/// A queue that computes for 1 s and 2 s, then knows the verdict; another that updates for 3 s as soon as the first second is over, or after the verdict. The next step
+/// begins when the update is there.
+TEST(Simulator, RejectLimitFromThreeOutcomes) {
+  SimModel model;
+  model.queues = 2;
+  SimTask early = task(1, 3, {0}), late = task(1, 3, {2});
+  early.predicate = Predicate::Speculate;
+  late.predicate = Predicate::Redo;
+  model.tasks = {task(0, 1, {}, {1, 3}), early, task(0, 2), late};
+  // Committed 1 + 3 s; redone 1 + 3 + 3 s; off 1 + 2 + 3 s.
+  EXPECT_NEAR(rejectLimit(model), 2.0 / 3, 1e-9);
+  model.tasks[0].afterPrevious.clear(); // nobody waits for the update, and the queue has time for one, but not for two
+  model.tasks[1].seconds = model.tasks[3].seconds = 2;
+  EXPECT_EQ(rejectLimit(model), kNeverSpeculate);
+  model.tasks = {task(0, 1, {}, {1, 3}), early, task(0, 2), late};
+  model.tasks[3].seconds = 0; // to redo costs nothing
+  EXPECT_EQ(rejectLimit(model), kNeverSpeculate) << "nor does not to speculate";
+}
+
 } // namespace

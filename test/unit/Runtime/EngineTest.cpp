@@ -631,7 +631,24 @@ TEST(Validate, NamesWhatIsWrong) {
         command.predicate = Predicate::Always;
   });
   expect("is the shadow of nothing", [](Program &p) { p.tensors[2].copyOf = -1; });
-  expect("is the shadow of nothing", [](Program &p) { p.tensors[1].space = 0, p.tensors[1].offset = 0; });
+  expect("is the shadow of no parameter or moment of its size beside it", [](Program &p) { p.tensors[1].space = 0, p.tensors[1].offset = 0; });
+  expect("do not both begin on 64 bytes", [](Program &p) { p.tensors[1].offset += 8; });
+  expect("is a second shadow of", [](Program &p) {
+    for (size_t i = 0; i < p.tensors.size(); ++i)
+      if (p.tensors[i].role == Role::Shadow)
+        return p.tensors.push_back(p.tensors[i]);
+  });
+  expect("overlap, and applied steps exchange one of them", [](Program &p) {
+    p.tensors.push_back(p.tensors[1]);
+    p.tensors.back().role = Role::Buffer;
+  });
+  for (Predicate predicate : {Predicate::Speculate, Predicate::Redo, Predicate::Restore})
+    expect("no step that it could speculate about", [&](Program &p) {
+      Command late;
+      late.kind = CommandKind::Copy;
+      late.predicate = predicate;
+      p.flush = {late};
+    });
   expect("starts with bytes of another size", [](Program &p) { p.tensors[0].initial = "1234"; });
   expect("only a part of what a step exchanges", [](Program &p) { p.step[find(p, CommandKind::Report)].operands = {{1, 64 * 51, 65, Access::Read}}; });
   expect("no step whose parameters", [](Program &p) {

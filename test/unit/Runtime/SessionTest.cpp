@@ -226,6 +226,25 @@ TEST(Session, ClippingIsCounted) {
     EXPECT_NEAR(tensor(*opened.session, "layer.weight")[i], reference.w[i], 1e-5);
 }
 
+/// Where not even committed steps gain by it: off from the first step on, and its own counters say so.
+TEST(Session, SpeculationThatGainsNothingNeverRuns) {
+  Folder folder;
+  TinyOptions tiny;
+  tiny.offload = true;
+  Opened plain = open(folder, tiny, {});
+  tiny.speculate = true;
+  tiny.rejectLimit = kNeverSpeculate;
+  Opened never = open(folder, tiny, {});
+  tiny.rejectLimit = 0; // until the first rejection
+  Opened once = open(folder, tiny, {});
+  ASSERT_TRUE(plain.session && never.session && once.session);
+  EXPECT_EQ(never.session->find("assumed"), -1) << "the assumed verdict is nobody's to write";
+  for (Opened *one : {&plain, &never, &once})
+    one->session->run(5, [&](const StepResult &r) { EXPECT_EQ(r.speculated, one == &once) << r.step; });
+  EXPECT_EQ(state(*never.session), state(*plain.session));
+  EXPECT_EQ(never.session->speculation().speculated, 0u);
+}
+
 /// Losses, norms, weights and moments with updates before the verdict are those without, to the last bit: where they are committed, redone because they were clipped,
 /// dropped because of a NaN, and while speculation is off.
 TEST(Session, SpeculationChangesNoBit) {

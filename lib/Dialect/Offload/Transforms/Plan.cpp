@@ -334,6 +334,9 @@ private:
                                                             : "choose a machine with two memories, or --policy=resident");
     }
     placement = chosen->place(step.problem, trained, machine);
+    if (placement.undoInPlace)
+      return (module(step).emitError() << "--policy=" << policy << ": it undoes updates by inverse arithmetic, which leaves other bits in weights whose step is clipped or dropped").attachNote()
+             << "such plans can be compared in time only; let Placement::undoInPlace be false: updates before the verdict then go to shadows";
     return success();
   }
 

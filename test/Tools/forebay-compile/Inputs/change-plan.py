@@ -1,4 +1,5 @@
-"""usage: change-plan.py BENCH PLAN RESULT FIELD=VALUE...: a plan with fields of all buckets changed (bench/benchkit.py names them)."""
+"""usage: change-plan.py BENCH PLAN RESULT CHANGE...: a plan with fields of all buckets changed (FIELD=VALUE; bench/benchkit.py names them), with another first piece
+(piece=FIRST,LESS), or with its first bucket twice (twice)."""
 import sys
 from pathlib import Path
 
@@ -7,5 +8,12 @@ sys.dont_write_bytecode = True
 from benchkit import Placement
 
 placement = Placement(Path(sys.argv[2]))
-placement.change_buckets(**dict(pair.split("=") for pair in sys.argv[4:]))
+for change in sys.argv[4:]:
+    what, _, value = change.partition("=")
+    if what == "twice":
+        placement.repeat_first_bucket()
+    elif what == "piece":
+        placement.change_first_piece(*(int(number) for number in value.split(",")))
+    else:
+        placement.change_buckets(**{what: value})
 placement.write(Path(sys.argv[2]), Path(sys.argv[3]))
