@@ -74,6 +74,7 @@ HostDevice::~HostDevice() {
   {
     std::lock_guard<std::mutex> guard(lock);
     quit = true;
+    goal = std::min(goal, begun); // a queue that has begun a step waits for what the others do in it
   }
   changed.notify_all();
   for (QueueState &queue : queues)
@@ -140,7 +141,7 @@ void HostDevice::run(uint32_t index) {
     changed.wait(guard, [&] {
       return quit || queue.flushed < flushes || (queue.nextStep < goal && queue.nextStep < released + kStepsInFlight);
     });
-    if (quit)
+    if (quit && queue.nextStep >= goal)
       return;
     if (queue.flushed < flushes) {
       guard.unlock();

@@ -95,6 +95,7 @@ struct Backend {
   const char *name;
   /// Creates arenas, queues and workers. On failure returns null and says why in `error`.
   Device *(*open)(const BackendConfig &config, std::string &error);
+  /// Steps that a queue has begun are finished first.
   void (*close)(Device *device);
   /// Address of the arena of `space` where the host can reach it, else null.
   void *(*map)(Device *device, uint32_t space);

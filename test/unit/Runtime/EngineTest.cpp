@@ -432,6 +432,28 @@ TEST_P(Conformance, StopEndsAtAStepOnAllQueues) {
   EXPECT_EQ(contents(backend, device.get(), program), want);
 }
 
+/// With steps still running, and others that nobody has begun: the owner may be gone after an error.
+TEST_P(Conformance, CloseWhileStepsRun) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Program program = randomProgram(seed);
+    Host host;
+    BackendConfig config;
+    config.program = &program;
+    config.kernels = {mixKernel};
+    config.hooks = host.hooks();
+    config.threads = 1 + seed % 3;
+    config.delays = true;
+    config.delaySeed = seed;
+    DevicePtr device = open(backend, config);
+    backend.start(device.get(), 1000);
+    StepTimes times;
+    if (seed % 2)
+      ASSERT_TRUE(backend.wait(device.get(), 0, int64_t(60) * 1000000000, times));
+    if (seed % 4 == 3)
+      backend.release(device.get());
+  }
+}
+
 /// NaN in element 0 of the chosen gradient, at the chosen step only.
 TEST_P(Conformance, Fault) {
   Program program;
