@@ -312,7 +312,7 @@ public:
       uint64_t best = 0;
       Schedule schedule;
       for (uint64_t layers : quick ? std::vector<uint64_t>{40}
-                                   : std::vector<uint64_t>{36, 38, 40, 41, 42, 43, 44, 46}) {
+                                   : std::vector<uint64_t>{36, 40, 41, 42, 43, 44, 45, 46, 47, 48}) {
         Schedule made;
         if (!fits(layers, sequence, machine, made))
           break;
@@ -355,8 +355,8 @@ public:
     if (points.empty())
       return;
     PlanOptions none;
-    none.deferred = none.streamed = none.flows = none.offload = none.selective =
-        none.narrowMoves = false;
+    none.deferred = none.streamed = none.flows = none.masters = none.offload =
+        none.selective = none.narrowMoves = false;
     std::vector<std::pair<std::string, PlanOptions>> steps{
         {"speculation, state on the device, whole layers", none}};
     auto add = [&](const char *what, bool PlanOptions::*option) {
@@ -370,6 +370,7 @@ public:
     add("+ activation offload", &PlanOptions::offload);
     add("+ recomputation of single operations", &PlanOptions::selective);
     add("+ weights that flow", &PlanOptions::flows);
+    add("+ weights cast on their way from the masters", &PlanOptions::masters);
     std::vector<std::vector<double>> seconds(
         points.size(), std::vector<double>(steps.size() + 1));
     inParallel(

@@ -134,6 +134,7 @@ std::vector<OptionWorth> AutoSearch::worth() const {
   without("offloaded activations (computed again instead)", groups(ActivationWay::Offload, ActivationWay::Recompute));
   without("recomputed activations (kept instead)", groups(ActivationWay::Recompute, ActivationWay::Keep));
   without("weights that flow (kept instead)", [](PlanChoices &choices) { choices.flows.assign(choices.flows.size(), false); });
+  without("weights cast on their way from the masters (copies flow instead)", [](PlanChoices &choices) { choices.masters.assign(choices.masters.size(), false); });
   without("casts on the host (on the device instead)", [&](PlanChoices &choices) { choices.castOnDevice = hasCasts(); });
   without("pace of copies", [](PlanChoices &choices) { choices.copyPace = 0; });
   return list;
@@ -163,7 +164,7 @@ void AutoSearch::tellEach(Placement &placement) const {
                                     {"idle_operations", static_cast<int64_t>(space.groups[g].first - space.groups[g].after)}}});
   for (uint32_t a = 0; a < problem.arguments.size(); ++a)
     if (best.flows[a] || best.inPlace[a])
-      placement.decisions.push_back({problem.values[problem.arguments[a].value].label, "Weight", true, best.inPlace[a] ? "read in place" : "flows",
+      placement.decisions.push_back({problem.values[problem.arguments[a].value].label, "Weight", true, best.inPlace[a] ? "read in place" : best.masters[a] ? "flows, cast on its way from the master" : "flows",
                                      {{"bytes", static_cast<int64_t>(problem.values[space.weightOf[a]].bytes)}}});
   for (const auto &[what, outcome] : tried)
     if (!outcome.taken)

@@ -46,6 +46,9 @@ std::vector<AutoSearch::Move> AutoSearch::listMoves() const {
     return moves;
   for (uint32_t p = 0; p < trained.size() && options.flows; ++p)
     moves.push_back({Move::Flow, trained[p].argument, 0});
+  for (uint32_t p = 0; p < trained.size() && options.flows && options.masters; ++p)
+    if (trained[p].castWeight >= 0)
+      moves.push_back({Move::Master, trained[p].argument, 0});
   for (double lag : {0, 1, 4, 16})
     moves.push_back({Move::Lag, 0, lag});
   for (double slots : {1, 2, 3, 6})
@@ -80,6 +83,10 @@ PlanChoices AutoSearch::apply(PlanChoices choices, const Move &move) const {
   case Move::Flow:
     choices.flows[move.at] = !choices.flows[move.at];
     break;
+  case Move::Master: // what stays begins to flow
+    choices.masters[move.at] = !choices.masters[move.at] || !choices.flows[move.at];
+    choices.flows[move.at] = true;
+    break;
   case Move::Lag:
     choices.uploadLag = static_cast<uint32_t>(move.value);
     break;
@@ -107,7 +114,7 @@ std::pair<std::string, std::string> AutoSearch::describe(const Move &move) const
     return {"bucket " + std::to_string(move.at), nameOf(static_cast<UpdateWay>(move.value))};
   if (move.what == Move::Group)
     return {labelOf(move.at), nameOf(static_cast<ActivationWay>(move.value))};
-  return {problem.values[problem.arguments[move.at].value].label, move.what == Move::Flow ? "comes and goes, or not" : "read in place, or not"};
+  return {problem.values[problem.arguments[move.at].value].label, move.what == Move::Flow ? "comes and goes, or not" : move.what == Move::Master ? "cast on its way from the master, or not" : "read in place, or not"};
 }
 
 std::string AutoSearch::key(const PlanChoices &choices) const {
@@ -116,7 +123,7 @@ std::string AutoSearch::key(const PlanChoices &choices) const {
     text += static_cast<char>('0' + static_cast<int>(canonical(way)));
   for (ActivationWay way : choices.groups)
     text += static_cast<char>('0' + static_cast<int>(way));
-  for (const std::vector<bool> *flags : {&choices.flows, &choices.inPlace})
+  for (const std::vector<bool> *flags : {&choices.flows, &choices.masters, &choices.inPlace})
     for (bool flag : *flags)
       text += flag ? '1' : '0';
   for (double number : {choices.copyPace, static_cast<double>(choices.uploadLag), static_cast<double>(choices.streamSlots), choices.lead,
@@ -141,7 +148,7 @@ void AutoSearch::descend(PlanChoices &at, PlanCost &cost, const std::vector<Move
       now.packs = settle(choices, now.cost);
     }
     taken = taken && now.packs && better(now.cost, cost);
-    if (tell && isNew && single && single->what <= Move::Flow)
+    if (tell && isNew && single && single->what <= Move::Master)
       tried[describe(*single)] = {taken, static_cast<int64_t>(now.cost.seconds * 1e6), static_cast<int64_t>(now.cost.valid ? now.cost.excess(machine, share) : 0)};
     if (!taken)
       return false;
@@ -156,7 +163,7 @@ void AutoSearch::descend(PlanChoices &at, PlanCost &cost, const std::vector<Move
       changed |= attempt(apply(at, move), &move);
     for (size_t i = 0; deep && i < moves.size() && !changed && left > 0; ++i)
       for (size_t j = i + 1; j < moves.size() && !changed && left > 0; ++j)
-        if (moves[j].what <= Move::Flow && differ(moves[i], moves[j]))
+        if (moves[j].what <= Move::Master && differ(moves[i], moves[j]))
           changed = attempt(apply(apply(at, moves[i]), moves[j]));
     // Three: two that leave make room for one that stays. First of one kind.
     for (bool mixed : {false, true})

@@ -123,23 +123,7 @@ PlanChoices AutoSearch::roundOff(const Bound &relaxed, const Knobs &knobs) const
   roundActivations(relaxed, choices);
   if (!options.selective)
     wholeLayers(choices);
-  // Weights that flow, evenly among those updated on the host.
-  double onHosts = 0;
-  credit = 0;
-  for (size_t u = 0; u < units.size(); ++u)
-    onHosts += onHost(choices.buckets[units[u][0]]) ? unitBytes[u] : 0;
-  double flowing = onHosts > 0 ? std::min(relaxed.flows * total / onHosts, 1.0) : 0;
-  for (size_t u = 0; u < units.size(); ++u) {
-    if (!onHost(choices.buckets[units[u][0]]))
-      continue;
-    credit += flowing * unitBytes[u];
-    if (credit < unitBytes[u] / 2)
-      continue;
-    credit -= unitBytes[u];
-    for (uint32_t b : units[u])
-      for (const Piece &piece : space.buckets[b].pieces)
-        choices.flows[trained[piece.parameter].argument] = true;
-  }
+  roundFlows(relaxed, choices);
   choices.window = firstWindow();
   choices.copyPace = knobs.pace * machine.queues[machine.toCompute].link.most();
   choices.uploadLag = static_cast<uint32_t>(knobs.lag);
@@ -147,6 +131,39 @@ PlanChoices AutoSearch::roundOff(const Bound &relaxed, const Knobs &knobs) const
   choices.lead = knobs.lead;
   choices.castOnDevice = !options.narrowMoves;
   return choices;
+}
+
+void AutoSearch::roundFlows(const Bound &relaxed, PlanChoices &choices) const {
+  double total = 0, hosted = 0, streamed = 0;
+  for (size_t u = 0; u < units.size(); ++u) {
+    UpdateWay way = choices.buckets[units[u][0]];
+    total += unitBytes[u];
+    (onHost(way) ? hosted : isStreamed(way) ? streamed : total) += way == UpdateWay::Device ? 0 : unitBytes[u];
+  }
+  auto shareOf = [&](double fraction, double of) { return of > 0 ? std::min(fraction * total / of, 1.0) : 0; };
+  const double narrow = shareOf(relaxed.flows, hosted), cast = shareOf(relaxed.flowsCast, hosted), castStreamed = shareOf(relaxed.flowsCastStreamed, streamed);
+  double owedNarrow = 0, owedCast = 0, owedStreamed = 0;
+  for (size_t u = 0; u < units.size(); ++u) {
+    UpdateWay way = choices.buckets[units[u][0]];
+    if (way == UpdateWay::Device)
+      continue;
+    double *owed = &owedStreamed;
+    if (onHost(way)) {
+      owedNarrow += narrow * unitBytes[u];
+      owedCast += cast * unitBytes[u];
+      owed = owedCast > owedNarrow ? &owedCast : &owedNarrow;
+    } else {
+      owedStreamed += castStreamed * unitBytes[u];
+    }
+    if (*owed < unitBytes[u] / 2)
+      continue;
+    *owed -= unitBytes[u];
+    for (uint32_t b : units[u])
+      for (const Piece &piece : space.buckets[b].pieces) {
+        choices.flows[trained[piece.parameter].argument] = true;
+        choices.masters[trained[piece.parameter].argument] = owed != &owedNarrow;
+      }
+  }
 }
 
 void AutoSearch::roundActivations(const Bound &relaxed, PlanChoices &choices) const {

@@ -50,7 +50,7 @@ private:
 
   /// One thing decided otherwise.
   struct Move {
-    enum What : uint8_t { InPlace, Bucket, Group, Flow, Lag, Slots, Lead, Pace, Window, Cast } what;
+    enum What : uint8_t { InPlace, Bucket, Group, Flow, Master, Lag, Slots, Lead, Pace, Window, Cast } what;
     uint32_t at = 0;
     double value = 0;
   };
@@ -84,6 +84,8 @@ private:
   /// The rounding for `knobs`, with the memory that the program sees made smaller until the schedule fits.
   PlanCost attempt(const Knobs &knobs, PlanChoices &choices, std::pair<double, double> &reserves);
   PlanChoices roundOff(const Bound &relaxed, const Knobs &knobs) const;
+  /// Weights that flow, evenly among those updated on the host and among streamed ones.
+  void roundFlows(const Bound &relaxed, PlanChoices &choices) const;
   /// What leaves first stays away longest: of groups that are alike the first ones go to the host, the last ones stay, those between are computed again.
   void roundActivations(const Bound &relaxed, PlanChoices &choices) const;
   /// Either everything that does not cross between layers is computed again, or nothing.
@@ -122,8 +124,9 @@ private:
   bool everything(std::vector<Start> &list);
   /// Buckets first, then groups, then weights; false: `visit` wanted no more.
   template <typename F> bool eachCombination(PlanChoices &choices, size_t at, F &visit) const;
-  /// For each set of what is on the device and each way of all activations the best of those plans in which the rest and the weights go one way, and from there what changes
-  /// of activations reach; of these the best. Only few of the activations may be what has to go, or be computed again, for the set to fit.
+  bool uniformStart(const std::vector<bool> &device, ActivationWay group, bool flow, Start &start);
+  /// For each set of what is on the device, each way of all activations, and weights that flow or stay: the best of the plans in which the rest goes one way, and from there what
+  /// changes of activations and of the rest reach; of these the best. Only few of the activations or buckets may be what has to go another way for the set to fit.
   std::vector<Start> starts(const std::vector<Move> &changes);
 
   //===--------------------------------------------------------------------===//

@@ -118,35 +118,46 @@ std::vector<std::vector<bool>> AutoSearch::deviceSets() const {
   return sets;
 }
 
+/// The best of the plans in which `device` is on the device, all activations go one way, and the rest goes one way, with weights that flow or not.
+bool AutoSearch::uniformStart(const std::vector<bool> &device, ActivationWay group, bool flow, Start &start) {
+  const bool all = std::find(device.begin(), device.end(), false) == device.end(), any = std::find(device.begin(), device.end(), true) != device.end();
+  if ((any && !options.onDevice) || (!all && !machine.offloads()) || (flow && !options.flows))
+    return false;
+  std::vector<Start> list;
+  for (UpdateWay way : kWays) {
+    if (all != (way == UpdateWay::Device) || (!all && !allowed(way)) || (flow && !onHost(way)))
+      continue;
+    PlanChoices choices = plainNumbers();
+    for (uint32_t b = 0; b < choices.buckets.size(); ++b)
+      choices.buckets[b] = device[unitOf[b]] ? UpdateWay::Device : way;
+    choices.groups.assign(choices.groups.size(), group);
+    for (const TrainedParameter &p : trained)
+      choices.flows[p.argument] = flow;
+    consider(std::move(choices), list);
+  }
+  if (list.empty())
+    return false;
+  start = std::move(list.front());
+  return true;
+}
+
 std::vector<AutoSearch::Start> AutoSearch::starts(const std::vector<Move> &changes) {
   std::vector<Start> list;
-  std::vector<Move> moves;
-  std::copy_if(changes.begin(), changes.end(), std::back_inserter(moves), [](const Move &move) { return move.what == Move::Group; });
   std::vector<std::vector<bool>> sets = deviceSets();
-  for (const std::vector<bool> &device : sets)
-    for (ActivationWay group : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute}) {
-      if ((!options.selective && group != ActivationWay::Keep) || !allowed(group))
-        continue;
-      std::vector<Start> here;
-      for (UpdateWay way : kWays)
-        for (bool flow : {false, true}) {
-          bool all = std::find(device.begin(), device.end(), false) == device.end(), any = std::find(device.begin(), device.end(), true) != device.end();
-          if (all != (way == UpdateWay::Device) || (any && !options.onDevice) || (!all && (!machine.offloads() || !allowed(way))) || (flow && (!onHost(way) || !options.flows)))
-            continue;
-          PlanChoices choices = plainNumbers();
-          for (uint32_t b = 0; b < choices.buckets.size(); ++b)
-            choices.buckets[b] = device[unitOf[b]] ? UpdateWay::Device : way;
-          choices.groups.assign(choices.groups.size(), group);
-          for (const TrainedParameter &p : trained)
-            choices.flows[p.argument] = flow;
-          consider(std::move(choices), here);
-        }
-      if (here.empty())
-        continue;
-      Start start = std::move(here.front());
-      left = std::min(kStartBudget, kStartsBudget / (3 * sets.size()));
-      descend(start.first, start.second, moves, /*deep=*/true, /*tell=*/false);
-      insert(std::move(start), list);
-    }
+  for (const std::vector<bool> &device : sets) {
+    std::vector<Move> moves;
+    std::copy_if(changes.begin(), changes.end(), std::back_inserter(moves), [&](const Move &move) {
+      return move.what == Move::Group || (move.what == Move::Bucket && !device[unitOf[move.at]] && static_cast<UpdateWay>(move.value) != UpdateWay::Device);
+    });
+    for (ActivationWay group : {ActivationWay::Keep, ActivationWay::Offload, ActivationWay::Recompute})
+      for (bool flow : {false, true}) {
+        Start start;
+        if ((!options.selective && group != ActivationWay::Keep) || !allowed(group) || !uniformStart(device, group, flow, start))
+          continue;
+        left = std::min(kStartBudget, kStartsBudget / (3 * sets.size()));
+        descend(start.first, start.second, moves, /*deep=*/true, /*tell=*/false);
+        insert(std::move(start), list);
+      }
+  }
   return list;
 }

@@ -130,6 +130,7 @@ private:
       if (op.kind == OpKind::Compute)
         compute[op.phase == Phase::Forward ? Forward : Backward] += k * dispatchSeconds(machine, machine.computeQueue, op.cost);
     updateGpu = updateBytes / machine.queues[machine.computeQueue].bandwidthOf(OpClass::Optimizer);
+    castGpu = 3 * weightBytes / machine.queues[machine.computeQueue].bandwidthOf(OpClass::Cast); // twice the bytes are read
     if (!two)
       return;
     updateCpu = updateBytes / machine.queues[machine.hostQueue].bandwidthOf(OpClass::Optimizer);
@@ -152,6 +153,7 @@ private:
     }
     all = lp.addRow(1, 1);
     flowLimit = lp.addRow(-kNoLimit, 0);
+    streamedFlowLimit = lp.addRow(-kNoLimit, 0);
     for (int phase = 0; phase < (phases ? 2 : 1); ++phase) {
       time[phase] = lp.addColumn(1, kNoLimit);
       for (int resource = 0; resource < kResources; ++resource)
@@ -215,6 +217,7 @@ private:
       double shadow = phases && when == Backward ? stateBytes : 0;
       holdHost(stateBytes + shadow, stateBytes + shadow);
       entries[all] = 1;
+      entries[streamedFlowLimit] = -1;
       done();
       return c;
     };
@@ -232,6 +235,24 @@ private:
     holdHost(cast ? weightBytes : 0, cast ? weightBytes : 0);
     entries[flowLimit] = 1;
     done();
+    // The same from the masters: twice the bytes come, a cast beside the engine for each stay, and nobody writes or keeps the weights otherwise.
+    auto fromMasters = [&](bool isHosted) {
+      int c = column(options.flows && options.masters && cast);
+      double written = isHosted ? weightBytes : 0;
+      use(Forward, k * castGpu, 0, 2 * k * weightBytes, 0, 0);
+      use(Backward, k * castGpu, 0, 2 * k * weightBytes, 0, 0);
+      // What the update need not do.
+      entries[row(Cpu, Forward)] -= written / machine.queues[machine.hostQueue].bandwidthOf(OpClass::Optimizer);
+      entries[row(Up, Forward)] -= written / up;
+      if (hostBandwidth > 0)
+        entries[row(HostMemory, Forward)] -= 2 * written / hostBandwidth;
+      holdHbm(-weightBytes, -weightBytes);
+      entries[isHosted ? flowLimit : streamedFlowLimit] = 1;
+      done();
+      return c;
+    };
+    hostedFromMasters = fromMasters(true);
+    streamedFromMasters = fromMasters(false);
   }
 
   /// Groups that are alike in bytes and seconds count together.
@@ -275,6 +296,9 @@ private:
     bound.streamed = of(streamed1);
     bound.streamedSpeculative = of(streamedSpeculative);
     bound.flows = of(flows);
+    bound.flowsCast = of(hostedFromMasters);
+    bound.flowsCastStreamed = of(streamedFromMasters);
+    const double fromMasters = bound.flowsCast + bound.flowsCastStreamed;
     bound.keep.resize(groups.size());
     bound.offload.resize(groups.size());
     bound.recompute.resize(groups.size());
@@ -288,16 +312,17 @@ private:
         again += bound.recompute[g] * groups[g].seconds;
       }
     double hosted = of(host1) + of(hostWaits) + of(hostSpeculative), streams = of(streamed1) + of(streamedSpeculative);
-    bound.busy = {compute[0] + compute[1] + k * again + (of(device) + streams) * updateGpu, hosted * updateCpu};
+    bound.busy = {compute[0] + compute[1] + k * again + (of(device) + streams) * updateGpu + 2 * k * fromMasters * castGpu,
+                  hosted * updateCpu - bound.flowsCast * weightBytes / (two ? machine.queues[machine.hostQueue].bandwidthOf(OpClass::Optimizer) : 1)};
     if (!two) {
       bound.binding = machine.queues[machine.computeQueue].name;
       return;
     }
-    double bytesUp = hosted * weightBytes + streams * stateBytes + of(flows) * (2 * k - 1) * weightBytes + k * away;
+    double bytesUp = hosted * weightBytes + streams * stateBytes + of(flows) * (2 * k - 1) * weightBytes + fromMasters * 4 * k * weightBytes - bound.flowsCast * weightBytes + k * away;
     double bytesDown = hosted * gradientBytes + streams * stateBytes + k * away;
     bound.busy.push_back(bytesUp / up);
     bound.busy.push_back(bytesDown / down);
-    bound.busy.push_back(hostBandwidth > 0 ? (bytesUp + bytesDown + hosted * updateBytes) / hostBandwidth : 0);
+    bound.busy.push_back(hostBandwidth > 0 ? (bytesUp + bytesDown + hosted * updateBytes - bound.flowsCast * weightBytes) / hostBandwidth : 0);
     const std::string names[] = {machine.queues[machine.computeQueue].name, machine.queues[machine.hostQueue].name, machine.queues[machine.toCompute].name,
                                  machine.queues[machine.toHost].name, machine.spaces[machine.hostSpace].name + " memory bandwidth"};
     bound.binding = names[std::max_element(bound.busy.begin(), bound.busy.end()) - bound.busy.begin()];
@@ -316,12 +341,12 @@ private:
   const double k;
   std::vector<ActivationGroup> groups;
   double weightBytes = 0, gradientBytes = 0, stateBytes = 0, updateBytes = 0, fixedHbm = 0;
-  double compute[2] = {0, 0}, updateGpu = 0, updateCpu = 0, up = 0, down = 0, hostBandwidth = 0;
+  double compute[2] = {0, 0}, updateGpu = 0, updateCpu = 0, castGpu = 0, up = 0, down = 0, hostBandwidth = 0;
   bool cast = false;
   LinearProgram lp;
   std::map<int, double> entries;
-  int rows[2][kResources] = {}, hbm[2] = {}, host[2] = {}, time[2] = {}, all = 0, flowLimit = 0;
-  int device = -1, host1 = -1, hostWaits = -1, hostSpeculative = -1, streamed1 = -1, streamedSpeculative = -1, flows = -1;
+  int rows[2][kResources] = {}, hbm[2] = {}, host[2] = {}, time[2] = {}, all = 0, flowLimit = 0, streamedFlowLimit = 0;
+  int device = -1, host1 = -1, hostWaits = -1, hostSpeculative = -1, streamed1 = -1, streamedSpeculative = -1, flows = -1, hostedFromMasters = -1, streamedFromMasters = -1;
   std::vector<Ways> activations;
 };
 

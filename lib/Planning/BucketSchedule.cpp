@@ -383,7 +383,8 @@ void ScheduleBuilder::updatePiece(const Piece &piece, uint32_t index, Predicate 
       for (const Piece &other : placement.buckets[index].pieces) {
         if (&other == &piece)
           break;
-        used += roundUp(other.count * unit);
+        if (of(other).castWeight >= 0 && placement.arguments[of(other).argument].source == WeightSource::Copy) // as upload() reads them
+          used += roundUp(other.count * unit);
       }
       ranges.push_back({it->second, used, piece.count * unit, Access::Write});
       more = piece.count * unit;

@@ -140,7 +140,7 @@ bool planning::parsePlacement(const std::string &text, const Problem &problem, c
       ++arguments;
       if (good) {
         placement.arguments[i].home = number(spaces);
-        placement.arguments[i].source = static_cast<WeightSource>(number(4));
+        placement.arguments[i].source = static_cast<WeightSource>(number(5));
       }
     } else if (what == "bucket") {
       BucketPlacement b;

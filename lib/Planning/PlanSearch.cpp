@@ -49,7 +49,7 @@ TableCost planning::evaluateTable(const Problem &problem, const std::vector<Trai
 }
 
 bool PlanChoices::operator==(const PlanChoices &o) const {
-  return buckets == o.buckets && groups == o.groups && flows == o.flows && inPlace == o.inPlace && window.unitBytes == o.window.unitBytes && window.distance == o.window.distance &&
+  return buckets == o.buckets && groups == o.groups && flows == o.flows && masters == o.masters && inPlace == o.inPlace && window.unitBytes == o.window.unitBytes && window.distance == o.window.distance &&
          castOnDevice == o.castOnDevice && undoInPlace == o.undoInPlace && copyPace == o.copyPace && uploadLag == o.uploadLag && streamSlots == o.streamSlots && lead == o.lead &&
          wholeLayers == o.wholeLayers;
 }
@@ -103,6 +103,7 @@ PlanChoices PlanSpace::resident() const {
   choices.buckets.assign(buckets.size(), UpdateWay::Device);
   choices.groups.assign(groups.size(), ActivationWay::Keep);
   choices.flows.assign(problem.arguments.size(), false);
+  choices.masters.assign(problem.arguments.size(), false);
   choices.inPlace.assign(problem.arguments.size(), false);
   return choices;
 }
@@ -140,8 +141,8 @@ Placement PlanSpace::realize(PlanChoices choices) const {
 
   std::vector<bool> flows(problem.values.size());
   bool any = false;
-  auto flow = [&](uint32_t argument) {
-    placement.arguments[argument] = {machine.hostSpace, WeightSource::Flow};
+  auto flow = [&](uint32_t argument, WeightSource source = WeightSource::Flow) {
+    placement.arguments[argument] = {machine.hostSpace, source};
     flows[weightOf[argument]] = any = true;
   };
   for (size_t p = 0; p < trained.size(); ++p) {
@@ -156,11 +157,12 @@ Placement PlanSpace::realize(PlanChoices choices) const {
     bool streams = false;
     for (uint32_t b : bucketsOf[p])
       streams |= isStreamed(choices.buckets[b]);
-    // New weights of a streamed update are written beside the engine: they have to live there.
+    // New weights of a streamed update are written beside the engine: they have to live there, or come from the masters.
+    bool fromMaster = t.castWeight >= 0 && choices.masters[t.argument];
     if (choices.inPlace[t.argument] && gathered[t.argument] && !streams)
       placement.arguments[t.argument].source = WeightSource::InPlace;
-    else if (choices.flows[t.argument] && t.firstUse < problem.ops.size() && !streams)
-      flow(t.argument);
+    else if (choices.flows[t.argument] && t.firstUse < problem.ops.size() && (!streams || fromMaster))
+      flow(t.argument, fromMaster ? WeightSource::FlowCast : WeightSource::Flow);
   }
   for (uint32_t a = 0; a < problem.arguments.size(); ++a) {
     if (!frozenWeight[a])

@@ -51,6 +51,7 @@ struct PlanChoices {
   std::vector<UpdateWay> buckets;
   std::vector<ActivationWay> groups;
   std::vector<bool> flows; ///< by argument: its weight comes and goes
+  std::vector<bool> masters; ///< by argument: if its weight flows and is cast, the master comes and is cast beside the engine
   std::vector<bool> inPlace; ///< by argument: it is read across the link
   FlowWindow window;
   bool castOnDevice = false, undoInPlace = false;

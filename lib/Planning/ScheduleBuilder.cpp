@@ -34,6 +34,10 @@ ScheduleBuilder::ScheduleBuilder(const Problem &problem, const std::vector<Train
   for (const ProblemOp &op : problem.ops)
     if (op.kind == OpKind::CastWeight)
       weightOf[op.operands[0]] = op.results[0];
+  masterOf.assign(problem.values.size(), -1);
+  for (uint32_t p = 0; p < trained.size(); ++p)
+    if (trained[p].castWeight >= 0 && placement.arguments[trained[p].argument].source == WeightSource::FlowCast)
+      masterOf[trained[p].weight] = p;
 }
 
 Schedule ScheduleBuilder::run() {
@@ -118,7 +122,7 @@ void ScheduleBuilder::makeArguments() {
     bool below = place.source == WeightSource::Copy || place.source == WeightSource::Home;
     if (below && (cast || (remote && place.source == WeightSource::Copy)))
       makeCopy(weight, machine.computeSpace, home);
-    else if (cast)
+    else if (cast && masterOf[weight] < 0)
       makeCopy(weight, machine.hostSpace, home);
   }
   // The compute queue takes the rows: the next iteration's feed must not stand behind weights in a copy queue.
@@ -257,7 +261,17 @@ void ScheduleBuilder::indexMoves() {
 
 void ScheduleBuilder::fetch(const Fetch &fetch) {
   std::vector<BufferRange> pairs;
+  std::vector<uint32_t> masters;
+  std::string label = "fetch " + problem.values[fetch.parts[0].value].label;
+  if (fetch.parts.size() > 1)
+    label += " and " + std::to_string(fetch.parts.size() - 1) + " more";
+  const Phase phase = problem.ops[fetch.parts[0].first].phase;
   for (const Fetch::Part &part : fetch.parts) {
+    if (masterOf[part.value] >= 0) {
+      if (where[part.value][machine.computeSpace] < 0)
+        masters.push_back(masterOf[part.value]);
+      continue;
+    }
     int32_t from = where[part.value][machine.hostSpace], &to = where[part.value][machine.computeSpace];
     if (to >= 0 && isWeight.count(part.value)) // a gradient that nothing computes may have been needed there already
       continue;
@@ -267,12 +281,52 @@ void ScheduleBuilder::fetch(const Fetch &fetch) {
     pairs.push_back(whole(from, Access::Read));
     pairs.push_back(whole(to, Access::Write));
   }
-  if (pairs.empty())
-    return;
-  std::string label = "fetch " + problem.values[fetch.parts[0].value].label;
-  if (fetch.parts.size() > 1)
-    label += " and " + std::to_string(fetch.parts.size() - 1) + " more";
-  addCopy(machine.fetchQueue(), std::move(label), Predicate::Always, problem.ops[fetch.parts[0].first].phase, std::move(pairs));
+  addCopy(machine.fetchQueue(), label, Predicate::Always, phase, std::move(pairs));
+  fetchMasters(masters, label, phase);
+}
+
+void ScheduleBuilder::fetchMasters(const std::vector<uint32_t> &parameters, const std::string &label, Phase phase) {
+  constexpr uint64_t kPortion = 128ull << 20; // a link is as fast with less, and more would only take room
+  uint64_t largest = 0;
+  for (int32_t p : masterOf)
+    largest = std::max(largest, p < 0 ? 0 : trained[p].elements * 4);
+  const uint64_t portion = std::min(roundUp(largest), kPortion);
+  struct Cast {
+    Piece piece;
+    BufferRange from;
+  };
+  std::vector<BufferRange> pairs;
+  std::vector<Cast> casts;
+  uint64_t used = 0;
+  uint32_t slot = 0;
+  auto send = [&] {
+    addCopy(machine.fetchQueue(), label, Predicate::Always, phase, std::move(pairs));
+    for (const Cast &cast : casts) {
+      uint32_t weight = where[of(cast.piece).weight][machine.computeSpace];
+      addCast(of(cast.piece).castWeight, cast.piece, sideQueue(), Predicate::Always, phase, cast.from, part(weight, cast.piece, Access::Write));
+    }
+    pairs.clear();
+    casts.clear();
+    used = 0;
+  };
+  for (uint32_t p : parameters) {
+    define(trained[p].weight, machine.computeSpace, Role::WeightCopy);
+    Piece piece{p, 0, 0};
+    for (; piece.first < trained[p].elements; piece.first += piece.count) {
+      if (used == portion)
+        send();
+      if (used == 0)
+        slot = ring("masters", 2, machine.computeSpace, portion);
+      piece.count = std::min(trained[p].elements - piece.first, (portion - used) / 4);
+      BufferRange wide{slot, used, piece.count * 4, Access::Write};
+      used += roundUp(wide.bytes);
+      pairs.push_back(part(homeOf(piece), piece, Access::Read));
+      pairs.push_back(wide);
+      wide.access = Access::Read;
+      casts.push_back({piece, wide});
+    }
+  }
+  send();
 }
 
 void ScheduleBuilder::offload(uint32_t value) {

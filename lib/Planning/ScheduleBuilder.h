@@ -62,6 +62,8 @@ private:
   void indexMoves();
   /// A buffer of its own for each stay, so that its bytes are free in between.
   void fetch(const Fetch &fetch);
+  /// Masters of `parameters` come in portions, each cast into the weight's buffer as soon as it is there.
+  void fetchMasters(const std::vector<uint32_t> &parameters, const std::string &label, Phase phase);
   void offload(uint32_t value);
   void recompute(uint32_t op);
   void block();
@@ -135,6 +137,7 @@ private:
   Predicate lastMicro;
   std::vector<std::vector<int32_t>> where; ///< by value and space: buffer, or -1
   std::vector<bool> emitted;
+  std::vector<int32_t> masterOf;  ///< by value: of a weight that is cast on its way, the trained parameter; else -1
   std::vector<uint32_t> weightOf; ///< by value: of a parameter, what forward and backward read
   std::vector<bool> inPlace; ///< by value: compute operations read it across the link
   std::vector<std::vector<uint32_t>> offloadsAfter, dropsAfter; ///< by operation: values

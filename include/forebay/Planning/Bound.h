@@ -22,7 +22,8 @@ struct Bound {
   double onDevice = 0;
   double onHost = 0, onHostWaiting = 0, onHostSpeculative = 0; ///< updated on the host; waiting: gradients stay beside the compute engine until the verdict
   double streamed = 0, streamedSpeculative = 0;
-  double flows = 0; ///< weights that come and go
+  double flows = 0; ///< weights that come and go, in the compute type
+  double flowsCast = 0, flowsCastStreamed = 0; ///< the same, cast on their way from the masters: of updates on the host, of streamed ones
   std::vector<double> keep, offload, recompute; ///< by activation group
 };
 
@@ -36,6 +37,7 @@ struct PlanOptions {
   bool streamed = true;     ///< state that comes to the compute engine and goes back
   bool onDevice = true;     ///< state that stays there
   bool flows = true;        ///< weights that come and go
+  bool masters = true;      ///< ... also cast on their way from the masters
   bool offload = true;      ///< activations that wait on the host
   bool selective = true;    ///< recomputation of single operations; without it all but what crosses between layers, or nothing
   bool narrowMoves = true;  ///< gradients and weights move in the compute type, cast on the host

@@ -48,6 +48,7 @@ enum class WeightSource : uint8_t {
   Copy, ///< a copy in the compute space that lives for ever and is renewed after every update
   Flow, ///< copies that come before use and go after it: Placement::fetches
   InPlace, ///< the home, read across the link
+  FlowCast, ///< as Flow, but the fp32 master comes and is cast beside the compute engine: nothing else keeps the weight in the compute type
 };
 
 /// Where an argument lives for the whole run.

@@ -50,10 +50,11 @@ inline Machine randomSuperchip(std::mt19937 &rng) {
 /// A chain of products, some followed by an elementwise operation that backward differentiates from its input; AdamW. As the compiler makes it, in fp32 or mixed precision.
 class SmallProblem {
 public:
-  explicit SmallProblem(std::mt19937 &rng) : rng(rng) {
+  /// `shrink`: powers of two by which everything is smaller, at most 10.
+  explicit SmallProblem(std::mt19937 &rng, double shrink = 0) : rng(rng), shrink(shrink) {
     mixed = rng() % 2;
     unit = mixed ? 2 : 4;
-    tokens = static_cast<uint64_t>(logUniform(rng, 9, 14));
+    tokens = static_cast<uint64_t>(logUniform(rng, 9 - shrink / 2, 14 - shrink / 2));
     layers.resize(2 + rng() % 3);
     problem.accumulate = rng() % 8 == 0 ? 2 : 1;
   }
@@ -61,7 +62,7 @@ public:
   Problem make() {
     uint32_t x = value("x", Role::Input, width() * unit, true);
     for (Layer &l : layers) {
-      l.elements = static_cast<uint64_t>(logUniform(rng, 20, 26)) / 1024 * 1024;
+      l.elements = static_cast<uint64_t>(logUniform(rng, 20 - shrink, 26 - shrink)) / 1024 * 1024;
       l.parameter = value("w", Role::Parameter, l.elements * 4, true);
     }
     for (Layer &l : layers) {
@@ -124,7 +125,7 @@ private:
     return problem.ops.back();
   }
   /// Elements of an activation: not all layers are equally wide.
-  uint64_t width() { return tokens * static_cast<uint64_t>(logUniform(rng, 9, 14)); }
+  uint64_t width() { return tokens * static_cast<uint64_t>(logUniform(rng, 9 - shrink / 2, 14 - shrink / 2)); }
   Cost matmul(const Layer &l) const {
     return {OpClass::Matmul, mixed ? DType::BF16 : DType::F32, 2.0 * tokens * l.elements, l.elements * unit, std::min<uint64_t>(tokens, 1024)};
   }
@@ -188,6 +189,7 @@ private:
   }
 
   std::mt19937 &rng;
+  const double shrink;
   bool mixed;
   uint64_t unit, tokens;
   Problem problem;

@@ -26,7 +26,11 @@ struct SymbolicResult {
 
 class Symbolic {
 public:
-  Symbolic(const Problem &problem, unsigned steps) : problem(problem), steps(steps) {}
+  /// Parameters of problems with casts have a multiple of 1024 elements.
+  Symbolic(const Problem &problem, unsigned steps) : problem(problem), steps(steps) {
+    for (const ProblemOp &op : problem.ops)
+      hasCasts |= op.kind == OpKind::CastGradient;
+  }
 
   static uint64_t mix(uint64_t a, uint64_t b) {
     uint64_t x = a * 0x9E3779B97F4A7C15ull + b + 0x632BE59BD9B4E019ull;
@@ -53,9 +57,30 @@ public:
   static Cells assumed() { return fill(7, 16); }
   static bool exact(const Cells &verdict) { return verdict == assumed() || all(verdict) % 2 == 0; }
 
+  /// From 4 to 2 bytes an element and back, element by element, as far as cells can show it.
+  static Cells narrowed(const Cells &cells) {
+    Cells result;
+    for (size_t c = 0; c + 1 < cells.size(); c += 2)
+      result.push_back(mix(mix(9, cells[c]), cells[c + 1]));
+    return result;
+  }
+  static Cells widened(const Cells &cells) {
+    Cells result;
+    for (uint64_t cell : cells) {
+      result.push_back(mix(10, cell));
+      result.push_back(mix(11, cell));
+    }
+    return result;
+  }
+
   /// Results of operation `i`, of those elements that `operands` hold.
-  std::vector<Cells> run(uint32_t i, const std::vector<Cells> &operands, const std::vector<uint64_t> &resultBytes) const {
+  std::vector<Cells> run(uint32_t i, std::vector<Cells> operands, const std::vector<uint64_t> &resultBytes) const {
     const ProblemOp &op = problem.ops[i];
+    // What reads a gradient in the compute type casts it on the way.
+    if ((op.kind == OpKind::Accumulate || op.kind == OpKind::Update) && operands[1].size() * 2 == operands[0].size())
+      operands[1] = widened(operands[1]);
+    if (op.kind == OpKind::NormPartials && hasCasts && operands[0].size() < resultBytes[0] / 4 * 1024)
+      operands[0] = widened(operands[0]);
     std::vector<Cells> results;
     uint64_t seed = mix(4, i);
     switch (op.kind) {
@@ -69,6 +94,10 @@ public:
       for (size_t c = 0; c < operands[0].size(); c += 1024)
         results[0].push_back(all(Cells(operands[0].begin() + c, operands[0].begin() + std::min(c + 1024, operands[0].size()))));
       return results;
+    case OpKind::CastWeight:
+      return {narrowed(operands[0])};
+    case OpKind::CastGradient:
+      return {widened(operands[0])};
     case OpKind::Update:
       for (size_t r = 0; r < resultBytes.size(); ++r) {
         uint64_t common = mix(mix(mix(5, r), all(operands[operands.size() - 2])), exact(operands.back()) ? 0 : all(operands.back()));
@@ -160,8 +189,10 @@ public:
         write(home(b), assumed());
       else if (buffer.role == Role::Shadow)
         write(home(b), fill(8, buffer.bytes));
-      else if (buffer.copyOf >= 0)
-        write(home(b), initial(schedule.buffers[buffer.copyOf].argument));
+      else if (buffer.copyOf >= 0) {
+        Cells master = initial(schedule.buffers[buffer.copyOf].argument);
+        write(home(b), master.size() * 4 > buffer.bytes ? narrowed(master) : master);
+      }
     }
     for (unsigned round = 0; round < steps * problem.accumulate; ++round) {
       bool first = round % problem.accumulate == 0, last = (round + 1) % problem.accumulate == 0, applied = false, committed = false;
@@ -179,14 +210,20 @@ public:
           std::vector<Cells> operands;
           std::vector<uint64_t> bytes;
           std::vector<Range> targets;
+          const ProblemOp &op = problem.ops[schedule.ops[k].op];
+          const bool updates = op.kind == OpKind::Update; // and writes the weight in the compute type
           for (const Range &r : c.operands)
             if (r.access == Access::Read)
               operands.push_back(read(r));
-            else if (targets.size() < problem.ops[schedule.ops[k].op].results.size()) { // the rest is workspace
+            else if (updates || targets.size() < op.results.size()) { // the rest is workspace
               targets.push_back(r);
               bytes.push_back(r.bytes);
             }
+          if (updates)
+            bytes.resize(op.results.size());
           std::vector<Cells> results = run(schedule.ops[k].op, operands, bytes);
+          if (updates && targets.size() > results.size())
+            results.push_back(narrowed(results[0]));
           for (size_t r = 0; r < results.size(); ++r)
             write(targets[r], results[r]);
           break;
@@ -227,6 +264,7 @@ public:
 private:
   const Problem &problem;
   unsigned steps;
+  bool hasCasts = false;
 };
 
 } // namespace forebay::planning::test
