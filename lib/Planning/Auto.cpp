@@ -9,6 +9,7 @@
 #include "AutoSearch.h"
 
 #include <algorithm>
+#include <cstdio>
 
 using namespace forebay;
 using namespace forebay::planning;
@@ -211,6 +212,9 @@ public:
     }
     // Whatever another policy does better is taken from it. Without rates the first that fits is best; if none fits, the one that needs least says what would do.
     bool decided = (best.fits && !machine.timed()) || !compare;
+    Candidate plain; // the fastest of the policies that fit, the first of equals
+    std::string plainName, chosen;
+    std::vector<std::pair<std::string, double>> near; // policies that fit and are not much slower, with seconds
     for (const std::string &name : policyNames()) {
       std::unique_ptr<PlacementPolicy> policy = findPolicy(name);
       std::string why;
@@ -219,7 +223,7 @@ public:
       Placement placement = policy->place(problem, trained, machine);
       PlanCost cost = evaluate(problem, trained, machine, placement);
       // Waits may reorder what shares a channel, so a table may take a little less than its schedule.
-      bool hopeless = !cost.valid || (best.fits && machine.timed() && cost.seconds >= 1.01 * best.seconds);
+      bool hopeless = !cost.valid || (best.fits && machine.timed() && cost.seconds >= 1.01 * best.seconds / (1 - kLittle));
       Candidate other;
       if (!hopeless)
         other = judge(problem, trained, machine, std::move(placement), cost);
@@ -227,13 +231,24 @@ public:
       best.placement.decisions.push_back({"policy " + name, wins ? "PolicyChosen" : "PolicyRejected", wins,
                                           hopeless ? "is not faster" : other.fits ? "fits" : "does not fit",
                                           {{"step_us", static_cast<int64_t>(cost.seconds * 1e6)}}});
+      if (other.fits && machine.timed())
+        near.push_back({name, other.seconds});
+      if (other.fits && machine.timed() && (!plain.fits || other.seconds < plain.seconds)) {
+        plain = other;
+        plainName = name;
+      }
       if (!wins)
         continue;
-      std::vector<Decision> decisions = std::move(best.placement.decisions);
-      best = std::move(other);
-      best.placement.decisions.insert(best.placement.decisions.begin(), decisions.begin(), decisions.end());
+      replace(best, std::move(other));
+      chosen = best.fits ? name : "";
       decided = best.fits && !machine.timed();
     }
+    if (!chosen.empty() && !machine.timed())
+      best.placement.note = "policy " + chosen + "'s plan is taken: the first that fits; the machine has no rates to compare by";
+    else if (!chosen.empty())
+      best.placement.note = "policy " + chosen + "'s plan is taken: none that is faster was found" + besideSimpler(chosen, best.seconds, near);
+    else if (plain.fits && best.seconds > (1 - kLittle) * plain.seconds)
+      takePlain(best, std::move(plain), plainName);
     return std::move(best.placement);
   }
 
@@ -244,8 +259,46 @@ private:
     bool fits = false;  ///< with addresses
     double seconds = 0; ///< of the command table, with its waits
   };
+  /// Where a plan saves less than this share of a policy's step it is not worth its complexity.
+  static constexpr double kLittle = 0.02;
+
   PlanOptions options;
   bool compare; ///< with the other policies
+
+  /// `best` becomes `other`, and what has been told about it so far stays.
+  static void replace(Candidate &best, Candidate other) {
+    std::vector<Decision> decisions = std::move(best.placement.decisions);
+    best = std::move(other);
+    best.placement.decisions.insert(best.placement.decisions.begin(), decisions.begin(), decisions.end());
+  }
+
+  static std::string percent(double share) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%.1f%%", 100 * share);
+    return text;
+  }
+
+  /// What `chosen` saves beside a simpler policy, if that is little.
+  static std::string besideSimpler(const std::string &chosen, double seconds, const std::vector<std::pair<std::string, double>> &near) {
+    for (auto &[name, theirs] : near) {
+      if (name == chosen)
+        break;
+      if (seconds > (1 - kLittle) * theirs)
+        return ", but there is little to gain: it saves " + percent(1 - seconds / theirs) + " of a step beside policy " + name;
+    }
+    return "";
+  }
+
+  /// There is little to gain. `plain` is no slower than any other policy, so neither is what is taken then.
+  static void takePlain(Candidate &best, Candidate plain, const std::string &name) {
+    std::string reason = "there is little to gain: the fastest plan that was found saves " + percent(1 - best.seconds / plain.seconds) + " of a step (less than " + percent(kLittle) +
+                         ") beside policy " + name + ", whose plan is taken";
+    Decision decision{"policy " + name, "PlainPlan", true, reason,
+                      {{"step_us", static_cast<int64_t>(plain.seconds * 1e6)}, {"fastest_us", static_cast<int64_t>(best.seconds * 1e6)}}};
+    replace(best, std::move(plain));
+    best.placement.decisions.push_back(std::move(decision));
+    best.placement.note = std::move(reason);
+  }
 
   static Candidate judge(const Problem &problem, const std::vector<TrainedParameter> &trained, const Machine &machine, Placement placement, const PlanCost &cost) {
     Candidate candidate{std::move(placement), cost, false};

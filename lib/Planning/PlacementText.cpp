@@ -75,7 +75,18 @@ std::string planning::toText(const Placement &placement, const Problem &problem)
     std::memcpy(&seconds, &option.seconds, sizeof seconds);
     out << "without " << hex(seconds) << " " << option.name << "\n";
   }
+  if (!placement.note.empty())
+    out << "note " << placement.note << "\n";
   return out.str();
+}
+
+std::string planning::placementNote(const std::string &text) {
+  std::istringstream in(text);
+  const std::string begin = "note ";
+  for (std::string line; std::getline(in, line);)
+    if (line.compare(0, begin.size(), begin) == 0)
+      return line.substr(begin.size());
+  return "";
 }
 
 std::vector<OptionWorth> planning::optionWorths(const std::string &text) {
@@ -186,7 +197,7 @@ bool planning::parsePlacement(const std::string &text, const Problem &problem, c
       uint32_t op = number(ops), before = number(ops);
       good &= good && problem.ops[op].kind == OpKind::Compute;
       placement.recomputes.push_back({op, before});
-    } else if (what != "without") { // a report about the plan
+    } else if (what != "without" && what != "note") { // reports about the plan
       good = false;
     }
     if (!good)

@@ -76,6 +76,7 @@ static FlowReport reportFlow(const Program &program) {
 static PlanReport reportMemory(const Program &program) {
   PlanReport report;
   report.policy = program.policy;
+  report.note = placementNote(program.placement);
   report.machine = program.machine;
   report.flopsPerToken = program.flopsPerToken;
   report.scratchBytes = program.scratchBytes;
@@ -173,6 +174,8 @@ static std::string grouped(uint64_t number) {
 std::string planning::toText(const PlanReport &report) {
   constexpr size_t kLabel = 22, kColumn = 14;
   std::string out = "policy " + report.policy + " on machine " + report.machine + (report.fits ? "" : ": does not fit") + "\n";
+  if (!report.note.empty())
+    out += report.note + "\n";
   auto row = [&](std::string label, auto cell) {
     label.resize(kLabel, ' ');
     out += label;
@@ -253,6 +256,7 @@ std::string planning::toJson(const PlanReport &report) {
   std::snprintf(flops, sizeof flops, "%.17g", report.flopsPerToken);
   std::string out = "{\n  \"policy\": " + jsonText(report.policy) + ",\n  \"machine\": " + jsonText(report.machine) +
                     ",\n  \"fits\": " + (report.fits ? "true" : "false");
+  out += ",\n  \"note\": " + (report.note.empty() ? "null" : jsonText(report.note));
   out += timeJson(report);
   out += ",\n  \"peak\": " + perSpace([](const SpaceReport &s) { return std::to_string(s.peak); });
   out += ",\n  \"capacity\": " + perSpace([](const SpaceReport &s) { return std::to_string(s.capacity); });

@@ -80,6 +80,7 @@ struct Sensitivity {
 
 struct PlanReport {
   std::string policy, machine;
+  std::string note;                 ///< how the policy chose the plan, where there is something to say
   bool fits = true;
   std::vector<SpaceReport> spaces;
   uint64_t parameters = 0;          ///< elements of all parameters, a tied one once

@@ -136,6 +136,7 @@ struct Placement {
   double copyPace = 0;
   std::vector<Decision> decisions;
   std::vector<OptionWorth> worth; ///< of the options that are used
+  std::string note; ///< a line for people about how the plan was chosen, or empty
 };
 
 /// The decisions of `placement` as text, for the same problem again. Without their reasons.
@@ -146,6 +147,8 @@ bool parsePlacement(const std::string &text, const Problem &problem, const std::
 
 /// Placement::worth, as toText wrote it.
 std::vector<OptionWorth> optionWorths(const std::string &text);
+/// Placement::note, as toText wrote it.
+std::string placementNote(const std::string &text);
 
 class PlacementPolicy {
 public:

@@ -246,6 +246,42 @@ TEST(Tables, AgreeWithSchedulesOfFullSize) {
   }
 }
 
+/// Below 2% the plan of a policy is taken, word for word, and a note says so; above, what was found.
+TEST(Auto, PlainPlansWhereThereIsLittleToGain) {
+  std::mt19937 rng(9);
+  size_t plain = 0, found = 0;
+  for (int i = 0; i < 30; ++i) {
+    Case c = makeCase(rng);
+    if (i % 3 == 0) // room for everything
+      c.machine.spaces[0].capacity = c.machine.spaces[1].capacity = 1ull << 40;
+    double others = bestOfOthers(c), own = tableSeconds(c.problem, c.trained, c.machine, makeAuto({}, /*compare=*/false)->place(c.problem, c.trained, c.machine));
+    if (others == 0 || own == 0)
+      continue;
+    Placement placement = findPolicy("auto")->place(c.problem, c.trained, c.machine);
+    double seconds = tableSeconds(c.problem, c.trained, c.machine, placement);
+    EXPECT_EQ(placementNote(toText(placement, c.problem)), placement.note);
+    if (own <= 0.98 * others) {
+      ++found;
+      EXPECT_EQ(seconds, own);
+      EXPECT_EQ(placement.note, "");
+      continue;
+    }
+    ++plain;
+    EXPECT_EQ(seconds, others);
+    EXPECT_NE(placement.note, "");
+    bool isOneOfThem = false;
+    for (const std::string &name : policyNames())
+      if (std::string why; placement.note.find("policy " + name) != std::string::npos && findPolicy(name)->supports(c.machine, why)) {
+        Placement theirs = findPolicy(name)->place(c.problem, c.trained, c.machine);
+        theirs.note = placement.note;
+        isOneOfThem = toText(theirs, c.problem) == toText(placement, c.problem);
+      }
+    EXPECT_TRUE(isOneOfThem) << placement.note;
+  }
+  EXPECT_GT(plain, 5u);
+  EXPECT_GT(found, 5u);
+}
+
 TEST(Auto, NeverBehindAnotherPolicyAndAlwaysTheSame) {
   std::mt19937 rng(7);
   size_t compared = 0;

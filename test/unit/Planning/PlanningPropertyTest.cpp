@@ -514,12 +514,14 @@ TEST(PlanProperties, AutoUsesBetterMachines) {
     Problem problem = randomProblem(rng, trial, 1 + trial % 2);
     Machine machine = timedSuperchip();
     machine.spaces[0].capacity = estimate(plan(problem, machine, "resident"), machine).spaces[0].arenaBytes * (2 + trial % 3) / 4;
+    machine.spaces[1].capacity = layOut(plan(problem, machine, "auto"), machine).spaces[1].arenaBytes * 103 / 100; // so that it counts, too
     Schedule before = plan(problem, machine, "auto");
     if (!layOut(before, machine).fits(machine))
       continue;
     double time = tableSeconds(before, machine, problem.accumulate);
     std::vector<Change> changes(kFaster);
     changes.push_back({"bytes of the compute engine", [](Machine &m, double f) { m.spaces[0].capacity *= f; }});
+    changes.push_back({"bytes of the host", [](Machine &m, double f) { m.spaces[1].capacity *= f; }});
     for (const Change &change : changes) {
       Machine better = machine;
       change.apply(better, 1.2);
