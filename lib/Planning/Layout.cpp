@@ -15,8 +15,8 @@ namespace {
 
 class LayoutMaker {
 public:
-  LayoutMaker(const Schedule &schedule, const Machine &machine, uint32_t hold, bool addresses = true)
-      : schedule(schedule), machine(machine), hold(hold), addresses(addresses), group(schedule.buffers.size()) {
+  LayoutMaker(const Schedule &schedule, const Machine &machine, uint32_t hold, bool addresses = true, bool reserve = false)
+      : schedule(schedule), machine(machine), hold(hold), addresses(addresses), reserve(reserve), group(schedule.buffers.size()) {
     layout.holdsCopies = hold > 0;
     layout.buffers.resize(schedule.buffers.size());
     layout.spaces.resize(machine.spaces.size());
@@ -24,6 +24,8 @@ public:
 
   Layout run() {
     findLives();
+    if (reserve)
+      reserveTargets();
     if (schedule.hold > 1)
       wrapLives();
     reuseInPlace();
@@ -75,6 +77,23 @@ private:
       group[b] = b;
       if (persistent(b))
         at(b).first = 0, at(b).last = end;
+    }
+  }
+
+  /// What another queue than that of forward writes has its bytes since `hold` operations of that queue before: if forward, which may be behind, still used them, the copy could
+  /// not run ahead.
+  void reserveTargets() {
+    std::vector<std::vector<uint32_t>> issued(machine.queues.size());
+    for (uint32_t i = 0; i < schedule.ops.size(); ++i) {
+      const ScheduledOp &op = schedule.ops[i];
+      if ((op.kind != CommandKind::Copy && op.kind != CommandKind::Dispatch) || op.queue == machine.computeQueue)
+        continue;
+      std::vector<uint32_t> &list = issued[op.queue];
+      uint32_t since = list.size() >= hold ? list[list.size() - hold] : 0;
+      for (const BufferRange &range : op.operands)
+        if (range.access == Access::Write && !persistent(range.buffer))
+          at(range.buffer).first = std::min(at(range.buffer).first, since);
+      list.push_back(i);
     }
   }
 
@@ -202,6 +221,7 @@ private:
   const Machine &machine;
   uint32_t hold;  ///< copies on the same queue until which a source keeps its bytes
   bool addresses; ///< else lives only
+  bool reserve;   ///< see reserveTargets
   Layout layout;
   std::vector<uint32_t> group; ///< first of the buffers that share its bytes
 };
@@ -249,21 +269,22 @@ Layout planning::layOut(const Schedule &schedule, const Machine &machine) {
   };
   auto all = [&] { return std::find(settled.begin(), settled.end(), false) == settled.end(); };
   // As long as there is room: nobody then waits for another queue to take what it still reads.
-  for (uint32_t hold : {kToTheEnd, 32u, 8u, 2u}) {
-    if (!machine.offloads() || hold > schedule.hold || all())
-      continue;
-    Layout lives = estimate(schedule, machine, hold);
-    std::vector<uint32_t> likely;
-    for (uint32_t space = 0; space < spaces; ++space)
-      if (!settled[space] && fits(lives, space))
-        likely.push_back(space);
-    if (likely.empty())
-      continue;
-    Layout layout = layOut(schedule, machine, hold);
-    for (uint32_t space : likely)
-      if (fits(layout, space))
-        take(layout, space);
-  }
+  for (uint32_t hold : {kToTheEnd, 32u, 8u, 2u})
+    for (bool reserve : {true, false}) {
+      if (!machine.offloads() || hold > schedule.hold || all())
+        continue;
+      Layout lives = LayoutMaker(schedule, machine, hold, /*addresses=*/false, reserve).run();
+      std::vector<uint32_t> likely;
+      for (uint32_t space = 0; space < spaces; ++space)
+        if (!settled[space] && fits(lives, space))
+          likely.push_back(space);
+      if (likely.empty())
+        continue;
+      Layout layout = LayoutMaker(schedule, machine, hold, /*addresses=*/true, reserve).run();
+      for (uint32_t space : likely)
+        if (fits(layout, space))
+          take(layout, space);
+    }
   if (all())
     return result;
   Layout held = layOut(schedule, machine, 1);
