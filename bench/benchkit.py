@@ -140,6 +140,11 @@ class Placement:
     def repeat_first_bucket(self):
         self.lines.append(next(line for line in self.lines if line[0] == "bucket"))
 
+    def reverse_buckets(self):
+        places = [i for i, line in enumerate(self.lines) if line[0] == "bucket"]
+        for i, line in zip(places, [self.lines[i] for i in reversed(places)]):
+            self.lines[i] = line
+
     def change_source(self, old, new):
         for line in self.lines:
             if line[0] == "argument" and line[3] == str(old):

@@ -465,6 +465,10 @@ private:
       return error = name(self) + " reads " + text(what, segment) + ", which nothing has written in this iteration", false;
     if (!ordered(segment.write))
       return race("reads", text(what, segment), "write", segment.write);
+    // It would see whether the step was speculated.
+    if (persistent && predicate != Predicate::Speculate && segment.write.ended && segment.write.iteration == self.iteration &&
+        list[segment.write.command].predicate == Predicate::Speculate)
+      return error = name(self) + " reads " + text(what, segment) + ", which " + name(segment.write) + " has only written if the step is speculated", false;
     for (Seen &read : segment.reads)
       if (read.queue == self.queue)
         return read = self, true;

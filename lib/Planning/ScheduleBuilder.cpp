@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 using namespace forebay;
 using namespace forebay::planning;
@@ -178,6 +179,10 @@ uint32_t ScheduleBuilder::anywhere(uint32_t value) const {
 uint32_t ScheduleBuilder::need(uint32_t value, uint32_t space, Predicate predicate, Phase phase) {
   if (where[value][space] >= 0)
     return where[value][space];
+  if (masterOf[value] >= 0) {
+    fail("'" + problem.values[value].label + "' is cast from its master where a fetch brings it, and none does before it is read");
+    return define(value, space, Role::WeightCopy);
+  }
   uint32_t from = anywhere(value);
   uint32_t to = define(value, space, schedule.buffers[from].role);
   ScheduledOp &op = addOp(CommandKind::Copy, copyQueue(schedule.buffers[from].space, space), "copy " + problem.values[value].label);
@@ -313,11 +318,14 @@ void ScheduleBuilder::fetchMasters(const std::vector<uint32_t> &parameters, cons
     define(trained[p].weight, machine.computeSpace, Role::WeightCopy);
     Piece piece{p, 0, 0};
     for (; piece.first < trained[p].elements; piece.first += piece.count) {
-      if (used == portion)
+      // Casts begin at 64 bytes, also of the narrow weight.
+      const uint64_t rest = trained[p].elements - piece.first, least = kAlignment / 2;
+      if (used > 0 && (portion - used) / 4 < std::min(rest, least))
         send();
       if (used == 0)
         slot = ring("masters", 2, machine.computeSpace, portion);
-      piece.count = std::min(trained[p].elements - piece.first, (portion - used) / 4);
+      const uint64_t room = (portion - used) / 4;
+      piece.count = rest <= room ? rest : room / least * least;
       BufferRange wide{slot, used, piece.count * 4, Access::Write};
       used += roundUp(wide.bytes);
       pairs.push_back(part(homeOf(piece), piece, Access::Read));
@@ -437,6 +445,8 @@ static std::string unevenPieces(const Problem &problem, const std::vector<Traine
   for (size_t b = 0; b < placement.buckets.size(); ++b)
     for (const Piece &piece : placement.buckets[b].pieces) {
       uint64_t end = piece.first + piece.count;
+      if (piece.count == 0 && trained[piece.parameter].elements > 0)
+        return "bucket " + std::to_string(b) + " has no elements of " + nameOf(piece.parameter);
       if (piece.first % kNormBlock)
         return "bucket " + std::to_string(b) + " has " + elements(piece.first, end) + nameOf(piece.parameter) + ", which do not begin at a multiple of " + std::to_string(kNormBlock);
       ranges[piece.parameter].push_back({piece.first, end});
@@ -451,6 +461,17 @@ static std::string unevenPieces(const Problem &problem, const std::vector<Traine
       done = to;
     }
   }
+  // Norms are taken of what is complete so far.
+  std::vector<uint32_t> order(placement.buckets.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return placement.buckets[a].completeAt < placement.buckets[b].completeAt; });
+  std::vector<uint64_t> next(trained.size());
+  for (uint32_t b : order)
+    for (const Piece &piece : placement.buckets[b].pieces) {
+      if (piece.first != next[piece.parameter])
+        return "bucket " + std::to_string(b) + " has " + elements(piece.first, piece.first + piece.count) + nameOf(piece.parameter) + ", and those in front of them are in a later one";
+      next[piece.parameter] = piece.first + piece.count;
+    }
   return "";
 }
 
@@ -477,6 +498,12 @@ static std::string contradiction(const Problem &problem, const std::vector<Train
         if (placement.arguments[argument].home != (place.streamed ? machine.hostSpace : place.gradientSpace))
           return bucket + (place.streamed ? " streams '" : " updates '") + problem.values[problem.arguments[argument].value].label + "', whose home is " +
                  machine.spaces[placement.arguments[argument].home].name + (place.streamed ? "" : ", beside its gradients in " + machine.spaces[place.gradientSpace].name);
+      // Copies in the compute type, other than those of updates: nobody would renew them.
+      const ArgumentPlacement &home = placement.arguments[p.argument];
+      bool away = home.home != machine.computeSpace, read = p.firstUse < problem.ops.size();
+      if (p.castWeight >= 0 && read && away && (home.source == WeightSource::Home || (place.streamed && home.source != WeightSource::Copy && home.source != WeightSource::FlowCast)))
+        return bucket + (place.streamed ? " streams '" : " updates '") + problem.values[problem.arguments[p.argument].value].label + "' on " + machine.queues[queue].name +
+               ", which leaves the copy that forward reads in " + machine.spaces[home.source == WeightSource::Home ? machine.computeSpace : machine.hostSpace].name + " as it was";
       if (problem.accumulate > 1 && p.accumulator >= 0 && placement.arguments[p.accumulator].home != place.gradientSpace)
         return bucket + " sums gradients in " + machine.spaces[place.gradientSpace].name + ", and the sums have their home elsewhere";
     }

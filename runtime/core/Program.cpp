@@ -273,8 +273,10 @@ std::string forebay::describeSpeculation(const Program &program) {
   if (program.rejectLimit < 0)
     return text + " could run before the verdict, but that gains nothing, so none does";
   text += updates == 1 ? " runs before the verdict" : " run before the verdict";
-  if (program.rejectLimit >= 0.995)
+  if (program.rejectLimit >= 1)
     return text + ", however many of the recent steps were clipped or skipped";
+  if (program.rejectLimit >= 0.995)
+    return text + ", unless nearly all of the recent steps were clipped or skipped";
   char limit[16];
   std::snprintf(limit, sizeof limit, "%.3g%%", 100 * program.rejectLimit);
   return text + ", unless more than " + limit + " of the recent steps were clipped or skipped";

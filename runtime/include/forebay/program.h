@@ -28,7 +28,7 @@
 namespace forebay {
 
 /// Bumped when the meaning of any field changes; a runtime refuses other versions.
-inline constexpr uint32_t kProgramAbi = 3;
+inline constexpr uint32_t kProgramAbi = 4;
 
 /// Program::rejectLimit of a program in which speculation is always off.
 inline constexpr double kNeverSpeculate = -1;

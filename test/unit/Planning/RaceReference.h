@@ -5,6 +5,8 @@
 
 #include "forebay/program.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -109,7 +111,8 @@ struct Reference {
           return false;
       for (const Range &r : operands(cb, b / n))
         for (uint64_t byte = r.offset; byte < r.offset + r.bytes; ++byte)
-          if (r.access != Access::Write && !persistent(r.space, byte) && !written(b, r.space, byte))
+          if (r.access != Access::Write &&
+              (persistent(r.space, byte) ? cb.predicate != Predicate::Speculate && seesSpeculation(b, r.space, byte) : !written(b, r.space, byte)))
             return false;
     }
     for (unsigned s = 0; s < steps.size(); ++s)
@@ -118,11 +121,22 @@ struct Reference {
     return true;
   }
 
-  /// The predicate of the command that writes `byte` last in `iteration`, if any does.
-  std::optional<Predicate> lastWriter(unsigned iteration, uint32_t space, uint64_t byte) const {
+  /// Whether command instance `b` reads what speculation has written, and would read something else without.
+  bool seesSpeculation(unsigned b, uint32_t space, uint64_t byte) const {
+    unsigned iteration = b / p.step.size(), at = b % p.step.size(), step = iteration / p.accumulate;
+    if (lastWriter(iteration, space, byte, at) != Predicate::Speculate)
+      return false;
+    Reference without = *this;
+    without.steps[step].speculates = false;
+    bool committed = steps[step].applied && steps[step].asSpeculated;
+    return !committed || without.lastWriter(iteration, space, byte, at) != Predicate::Redo;
+  }
+
+  /// The predicate of the command that writes `byte` last in `iteration`, if any does; of those before command `end`.
+  std::optional<Predicate> lastWriter(unsigned iteration, uint32_t space, uint64_t byte, size_t end = SIZE_MAX) const {
     std::optional<Predicate> last;
-    for (const Command &c : p.step)
-      if (runs(c, iteration))
+    for (size_t i = 0; i < std::min(end, p.step.size()); ++i)
+      if (const Command &c = p.step[i]; runs(c, iteration))
         for (const Range &r : operands(c, iteration))
           if (r.space == space && r.access != Access::Read && r.offset <= byte && byte < r.offset + r.bytes)
             last = c.predicate;

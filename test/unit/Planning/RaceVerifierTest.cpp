@@ -304,6 +304,36 @@ TEST(RaceVerifier, WhatAStepExchangesIsWhole) {
             "command 2 'update' (q1) runs before the verdict, and nothing after it makes good host [64, 80) of a step that is clipped");
 }
 
+/// What reads it after the verdict, or whatever the step becomes, would have other bytes where the step was speculated.
+TEST(RaceVerifier, OnlySpeculationReadsWhatItHasWritten) {
+  auto error = [](const std::function<void(Program &)> &change) {
+    Program p = speculatingUpdate();
+    for (Command *c : {&p.step[0], &p.step[2]})
+      c->operands.push_back({1, 128, 16, Access::Write});
+    Command restore = dispatch(1, {{1, 0, 16, Access::Read}, {1, 128, 16, Access::Write}});
+    restore.predicate = Predicate::Restore;
+    restore.label = "restore";
+    restore.waits = {{0, 0}};
+    p.step[2].signal = -1;
+    restore.signal = 1;
+    p.step.push_back(restore);
+    std::string plain;
+    EXPECT_TRUE(verifyProgram(p, plain)) << plain;
+    change(p);
+    return errorOf(p);
+  };
+  EXPECT_EQ(error([](Program &p) { // a forward that comes between
+              Command forward = dispatch(1, {{1, 128, 16, Access::Read}});
+              forward.label = "forward";
+              p.step.insert(p.step.begin() + 1, forward);
+            }),
+            "command 1 'forward' (q1) reads host [128, 144), which command 0 'update' (q1) has only written if the step is speculated");
+  EXPECT_EQ(error([](Program &p) { p.step[2].operands = {{1, 64, 16, Access::Read}, {1, 64, 16, Access::Write}, {1, 128, 16, Access::Write}}; }),
+            "command 2 'redo' (q1) reads host [64, 80), which command 0 'update' (q1) has only written if the step is speculated");
+  EXPECT_EQ(error([](Program &p) { p.step[3].operands[0].offset = 64; }),
+            "command 3 'restore' (q1) reads host [0, 16), which command 0 'update' (q1) has only written if the step is speculated");
+}
+
 TEST(RaceVerifier, PairsAndConstantsAreChecked) {
   auto error = [](const std::function<void(Program &)> &change) {
     Program p = speculatingUpdate();

@@ -59,10 +59,12 @@ public:
     problem.accumulate = rng() % 8 == 0 ? 2 : 1;
   }
 
+  uint64_t multiple = 1024; ///< of elements that parameters have
+
   Problem make() {
     uint32_t x = value("x", Role::Input, width() * unit, true);
     for (Layer &l : layers) {
-      l.elements = static_cast<uint64_t>(logUniform(rng, 20 - shrink, 26 - shrink)) / 1024 * 1024;
+      l.elements = static_cast<uint64_t>(logUniform(rng, 20 - shrink, 26 - shrink)) / multiple * multiple;
       l.parameter = value("w", Role::Parameter, l.elements * 4, true);
     }
     for (Layer &l : layers) {
