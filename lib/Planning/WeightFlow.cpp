@@ -35,6 +35,11 @@ public:
     stateOnHost(base, problem, trained, machine, WeightSource::Flow);
     for (size_t i = 0; i < problem.arguments.size(); ++i)
       flows[problem.arguments[i].value] = base.arguments[i].source == WeightSource::Flow;
+    for (const ProblemOp &op : problem.ops) // in mixed precision it is the weight in the compute type that comes and goes
+      if (op.kind == OpKind::CastWeight) {
+        flows[op.results[0]] = flows[op.operands[0]];
+        flows[op.operands[0]] = false;
+      }
   }
 
   Placement run() {
